@@ -196,7 +196,7 @@ void run(const std::string& program, int size, bool quick, const std::string& js
   const int samples = quick ? 5 : 15;
   for (const int64_t bytes :
        {1'000, 16'000, 64'000, 256'000, 1'000'000, 4'000'000, 16'000'000, 100'000'000}) {
-    // A turn of some milliseconds; what is slow per message gets fewer rounds below.
+    // A turn of some milliseconds; slow contestants get fewer rounds below.
     const int64_t rounds = std::clamp<int64_t>(20'000'000 / bytes, 1, 400);
     std::vector<std::vector<double>> times(entries.size());
     for (int sample = 0; sample < samples; ++sample) {

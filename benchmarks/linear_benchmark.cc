@@ -1,7 +1,8 @@
 // Linear classifiers on one core. First, how long it takes from rows in memory to a model of a
-// given log-loss, beside scikit-learn, xgboost and a loop by hand. Then examples a second on rows
-// of 13 numbers and 26 categories, beside a bare loop over the same arrays; and on these and on the
-// rows of the first part, beside tf.estimator's own LinearClassifier and others.
+// given log-loss, compared with scikit-learn, xgboost and a loop by hand. Then examples a second on
+// rows of 13 numbers and 26 categories, compared with a bare loop over the same arrays; and on
+// these and on the rows of the first part, compared with tf.estimator's own LinearClassifier and
+// others.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

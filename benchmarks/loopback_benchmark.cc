@@ -1,5 +1,5 @@
-// What TCP itself costs: two processes, each on a core of its own, that do nothing but exchange the
-// bytes two workers exchange to sum the gradients of the MNIST network: half of them each way to be
+// The cost of TCP itself: two processes, each on a core of its own, that only exchange the bytes
+// that two workers exchange to sum the gradients of the MNIST network: half of them each way to be
 // added, then half of them each way as sums. No transport over TCP can be faster.
 #include <arpa/inet.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 // The model of examples/mnist on one core, by an Estimator, compared with TensorFlow's own
 // Estimator, Keras 2.15 and 3, and PyTorch of today, eager and compiled: training examples a
-// second, evaluations over 10,000 images, and predictions one by one. The peers are what ./dev
-// peers makes; one that is not there is left out, with a line.
+// second, evaluations over 10,000 images, and predictions one by one. ./dev peers makes the peers;
+// a missing one is left out, with a line.
 #include <fmt/format.h>
 
 #include <array>

@@ -1,4 +1,4 @@
-// What it costs to turn a TFRecord file of tf.Examples into batches of tensors, on one thread: a
+// The cost of turning a TFRecord file of tf.Examples into batches of tensors, on one thread: a
 // plain read of the file, framing with checksums alone, records as strings, and whole batches,
 // alternating in one process over files in the page cache. Prints MB/s of the file in CPU time (the
 // median of the rounds) and the median of the ratios to the plain read of the same round.

@@ -1,10 +1,10 @@
 // Applications on one core: ResNet-50 and ResNet-18 on images of 128x128 in batches of 16, and a
 // small GPT on 8 texts of 128 bytes, by SGD with momentum. Each --model is a comparison that takes
-// some minutes: steps by an Estimator and by keras::Model::fit() beside PyTorch with torchvision's
-// networks in channels-last memory; the same, and an LSTM, beside PyTorch of today and Keras; steps
-// beside a loop written by hand over the same layers, and in bfloat16; the largest memory; photos
-// that are decoded beside the steps; predictions; and two workers beside two that only meet at a
-// barrier.
+// some minutes: steps by an Estimator and by keras::Model::fit() compared with PyTorch with
+// torchvision's networks in channels-last memory; the same, and an LSTM, compared with PyTorch of
+// today and Keras; steps compared with a loop written by hand over the same layers, and in
+// bfloat16; the largest memory; photos that are decoded during the steps; predictions; and two
+// workers compared with two that only wait at a barrier.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -82,7 +82,7 @@ void measure_network(const std::string& network, const Options& options) {
   measure(network, "One core: " + title_of(entry), contestants, plan_of(options), options);
 }
 
-// The same beside PyTorch and Keras of ./dev peers.
+// The same, compared with PyTorch and Keras of ./dev peers.
 void measure_originals(const std::string& network, const Options& options) {
   const Entry entry{.network = network};
   const std::string model = "--model=" + network;
@@ -99,7 +99,7 @@ void measure_originals(const std::string& network, const Options& options) {
                      network == "lstm" ? fine_plan(options) : plan_of(options), options.json);
 }
 
-// What an Estimator costs beside the loop it replaces. Both begin with the same weights and
+// The cost of an Estimator compared with the loop it replaces. Both begin with the same weights and
 // batches.
 void measure_loop(const Options& options) {
   Entry entry;
@@ -111,7 +111,7 @@ void measure_loop(const Options& options) {
           plan_of(options), options);
 }
 
-// fit() beside an Estimator with the same parts, on images so small that a step is short.
+// fit() compared with an Estimator with the same parts, on images so small that a step is short.
 void measure_fit(const Options& options) {
   Entry entry{.network = "resnet18", .side = 32};
   const Contestant estimator = contestant("Estimator::train", entry);
@@ -167,7 +167,7 @@ void measure_photos(const Options& options) {
   print_table("resnet_photos", "One core, photos as input: " + title_of(entry), results, 1,
               options.json);
   print_speed_against(results[0], results[1]);
-  // Whoever decodes beside the steps on the same core takes a part of its time.
+  // Decoding at the same time as the steps on the same core takes a part of its time.
   const Estimate e = estimate_ratio(results[0].cpu, results[1].cpu);
   fmt::print(
       "Photos cost {:+.1f} % of a step's CPU time (95 % interval {:+.1f} to {:+.1f} %); aim: below "

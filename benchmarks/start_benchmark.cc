@@ -55,7 +55,7 @@ void train(const std::string& model_dir) {
       {.max_steps = 2, .hooks = {std::make_shared<TellsOfTheFirstStep>()}});
 }
 
-// Seconds from the start of the command to the first line that tells of the first step.
+// Seconds from the start of the command to the first line that reports the first step.
 double seconds_to_first_step(const std::vector<std::string>& argv) {
   const auto begin = steady_clock::now();
   std::optional<double> seconds;

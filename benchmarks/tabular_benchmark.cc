@@ -1,8 +1,9 @@
 // Training examples a second with a small network on a table: 13 features, two hidden layers of 64,
-// one number; batches of 64, on one core. By a model function, mean squared error, beside PyTorch
-// and a loop over LibTorch alone, with three optimizers; and by a DNNClassifier, beside PyTorch.
-// A DNNClassifier and a wide and deep model of the census beside tf.estimator's own, Keras, and
-// PyTorch of today. Two workers with a DNNClassifier, beside two that only meet at a barrier.
+// one number; batches of 64, on one core. By a model function, mean squared error, compared with
+// PyTorch and a loop over LibTorch alone, with three optimizers; and by a DNNClassifier, compared
+// with PyTorch. A DNNClassifier and a wide and deep model of the census compared with
+// tf.estimator's own, Keras, and PyTorch of today. Two workers with a DNNClassifier, compared with
+// two that only wait at a barrier.
 #include <fmt/format.h>
 #include <muster/muster.h>
 #include <torch/torch.h>
@@ -171,7 +172,7 @@ Contestant pytorch(std::vector<std::string> arguments) {
   return contestant;
 }
 
-// DNNClassifier, and a wide and deep model, beside tf.estimator's own and others.
+// DNNClassifier, and a wide and deep model, compared with tf.estimator's own and others.
 void run_originals(const Options& options, const std::string& name, const std::string& title,
                    const std::vector<Contestant>& contestants) {
   const Plan plan = options.quick ? Plan{.launches = 1, .pairs = 6, .turns = 2, .steps = 200}

@@ -1,6 +1,6 @@
-// Boosted trees on one core, beside XGBoost's `hist`, LightGBM and scikit-learn, on a table of 50
-// numbers and on the census: seconds from the table in memory to a model with the area under the
-// ROC curve, on rows held out, that all of them reach.
+// Boosted trees on one core, compared with XGBoost's `hist`, LightGBM and scikit-learn, on a table
+// of 50 numbers and on the census: seconds from the table in memory to a model with the area under
+// the ROC curve, on rows held out, that all of them reach.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -35,10 +35,10 @@ namespace {
 
 constexpr int64_t kColumns = 50;
 constexpr int64_t kTrees = 100, kDepth = 6;
-constexpr int64_t kOften = 5;  // trees after which a contestant looks where it is
+constexpr int64_t kOften = 5;  // trees after which a contestant checks its result
 
 struct Settings {
-  // Of a contestant; empty: the program.
+  // The data of a contestant; empty: this is the program.
   std::string data;
   int64_t columns = 0;
   int64_t trees = 0;
@@ -173,7 +173,7 @@ std::vector<double> areas_of(const trees::Ensemble& ensemble, const Table& test)
   return areas;
 }
 
-// A contestant: trains once, and prints its seconds, those of the CPU, and its areas.
+// A contestant: trains once, and prints its seconds, its seconds of CPU time, and its areas.
 void take_part(const Settings& settings) {
   set_threads(1);
   const Table train(settings.data + "/train", settings.columns),

@@ -1,7 +1,7 @@
 // Two workers of one thread each: an Estimator with MultiWorkerMirrored, against two processes that
 // train the same model and only meet at a barrier in shared memory after every step. They exchange
-// nothing, so who does cannot be faster by much: the ratio is the efficiency. The Estimator's own
-// choice of transport on one machine is shared memory.
+// nothing, so no pair that does can be faster by much: the ratio is the efficiency. The Estimator's
+// own choice of transport on one machine is shared memory.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -17,7 +17,7 @@ constexpr int kWorkers = 2;
 void run(Settings settings, bool pytorch) {
   settings.momentum = 0.9;
   std::vector<Contestant> contestants;
-  std::vector<std::pair<size_t, size_t>> against;  // who and its bound
+  std::vector<std::pair<size_t, size_t>> against;  // contestant and its bound
   const auto add = [&](Contestant made) {
     made.workers = kWorkers;
     made.rows = kWorkers * settings.batch;
@@ -34,7 +34,7 @@ void run(Settings settings, bool pytorch) {
     estimator.same = "exchanged";
     against.emplace_back(add(std::move(estimator)), bound);
   }
-  std::vector<std::pair<size_t, size_t>> builds;  // who, and the same of another build
+  std::vector<std::pair<size_t, size_t>> builds;  // contestant, and the same of another build
   for (size_t i = 0; i < against.size() && !settings.beside.empty(); ++i) {
     const size_t who = against[i].first;
     builds.emplace_back(who, add(other_build(contestants[who], settings)));

@@ -1,5 +1,5 @@
-// The commands of `muster` that muster-jobs has, which links what submits jobs. Each function adds
-// the options of its command, as those of apps/muster/commands.h do.
+// The commands of `muster` that are in muster-jobs, which links the code that submits jobs. Each
+// function adds the options of its command, like the functions of apps/muster/commands.h.
 #pragma once
 
 #include <array>
@@ -24,8 +24,8 @@ inline constexpr JobsCommand kImageCommand = {"image", "Build a container image 
 inline constexpr std::array<JobsCommand, 4> kCommandsOfJobs = {kSubmitCommand, kJobsCommand,
                                                                kJobCommand, kImageCommand};
 
-// `arguments` is what follows "--" on the command line; `muster_folder` is where `muster` lies,
-// which jobs start.
+// `arguments` are the arguments after "--" on the command line; `muster_folder` is the folder of
+// `muster`, which jobs start.
 void add_submit(CLI::App& app, const std::vector<std::string>& arguments,
                 const std::string& muster_folder, Action& action);
 // `arguments` as for add_submit().

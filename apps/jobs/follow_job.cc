@@ -37,7 +37,7 @@ extern "C" void on_interrupt(int number) {
   }
 }
 
-// For a target to tell of the end of a job whose log has ended.
+// Time for a target to report the end of a job whose log has ended.
 constexpr std::chrono::seconds kEndTime{60};
 constexpr std::chrono::milliseconds kEndLook{100};
 
@@ -175,7 +175,7 @@ int follow_job(jobs::Target& target, const jobs::JobRecord& record, jobs::LogOpt
   return follow(
       record, std::move(options),
       [&](jobs::LogOptions how, const jobs::LogSink& sink) {
-        // Of one that has ended nothing more comes, and its target may be away.
+        // An ended job logs nothing more, and its target may be away.
         how.follow = how.follow && !jobs::final_status(record);
         target.logs(record, how, sink);
       },

@@ -51,7 +51,7 @@ void add_image(CLI::App& app, const std::string& self, Action& action) {
         fmt::print("{}", describe_image(*options));
         return 0;
       }
-      // Ctrl-C ends the engine, and what the build needed of this machine is taken away.
+      // Ctrl-C ends the engine, and the files that the build needed on this machine are removed.
       const InterruptScope interrupts;
       return build_image(*options, self);
     };

@@ -17,7 +17,7 @@
 
 namespace muster::app {
 
-// What the tutorial's config.yaml says, without its image.
+// The tutorial's config.yaml, without its image.
 constexpr const char* kTutorialConfig = R"(trainingInput:
   scaleTier: CUSTOM
   masterType: n1-standard-8
@@ -67,7 +67,7 @@ class JobCommands : public ::testing::Test {
     }
     return false;
   }
-  // Waits until the file is there, which a program makes, at most 60 s.
+  // Waits until a program has made the file, at most 60 s.
   bool appears(const std::string& name) const {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (!std::filesystem::exists(directory_ / name)) {
@@ -76,7 +76,7 @@ class JobCommands : public ::testing::Test {
     }
     return true;
   }
-  // Waits until something stands in the file, at most 60 s.
+  // Waits until the file has content, at most 60 s.
   bool is_written(const std::string& name) const {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (read(name).empty()) {

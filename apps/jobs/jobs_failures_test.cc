@@ -1,4 +1,4 @@
-// What `muster jobs status` tells of jobs that failed, with programs that are scripts.
+// The output of `muster jobs status` for failed jobs, with programs that are scripts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

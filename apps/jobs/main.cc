@@ -1,4 +1,5 @@
-// What `muster submit`, `jobs`, `job` and `image` become: the commands that start jobs elsewhere.
+// The program that runs `muster submit`, `jobs`, `job` and `image`: the commands that start jobs
+// elsewhere.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
@@ -13,7 +14,7 @@ void add_commands(CLI::App& app, const CommandLine& line, Action& action) {
   add_jobs(app, line.muster_folder, action);
   add_job(app, line.program, action);
   add_image(app, line.muster_folder + "/muster", action);
-  // What `muster completion` asks for.
+  // `muster completion` calls this.
   CLI::App* words = app.add_subcommand("completion", "How words of these commands are completed");
   words->group("");
   words->callback([&app, &action] {

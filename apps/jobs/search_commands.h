@@ -11,7 +11,7 @@
 
 namespace muster::app {
 
-// A search of so many trials, so many at a time.
+// A search with the given number of trials, in all and in parallel.
 inline std::string search_of(int trials, int parallel) {
   return "scaleTier: BASIC\nhyperparameters:\n  goal: MAXIMIZE\n  maxTrials: " +
          std::to_string(trials) + "\n  maxParallelTrials: " + std::to_string(parallel) +

@@ -12,7 +12,7 @@
 namespace muster::app {
 namespace {
 
-// The flags, and whose they are.
+// The flags, and the target that each belongs to.
 struct Owned {
   const char* flag;
   std::vector<std::string> targets;

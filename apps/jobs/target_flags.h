@@ -19,7 +19,7 @@ struct TargetFlags {
 // Adds the flags to the command; `flags` must outlive the parsing.
 void add_target_flags(CLI::App& command, TargetFlags& flags);
 // The options that they make. Throws InvalidArgument for a flag that cannot be read, and for one of
-// another target than `target`, where it would do nothing.
+// another target than `target`, if it would do nothing.
 jobs::TargetOptions target_options(const CLI::App& command, const TargetFlags& flags,
                                    const std::string& target);
 

@@ -20,8 +20,8 @@
 namespace muster::app {
 namespace {
 
-// Returns the exit code, or an error's when what was printed could not be written: a script must
-// not take that for success.
+// Returns the exit code, or an error's if the output could not be written: a script must not take
+// that for success.
 int flushed(int code) {
   errno = 0;
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
@@ -47,8 +47,8 @@ std::vector<std::string>::const_iterator place_of(const CLI::App& command,
   return words.end();
 }
 
-// The hint about a word or a flag that is none of `muster run` or `muster submit`: it may be meant
-// for the program. In front of the program it is not.
+// The hint about a word or a flag that does not belong to `muster run` or `muster submit`: it may
+// be meant for the program, but it is in front of the program.
 std::string dashes_hint(const CLI::App& app, const std::vector<std::string>& words,
                         const std::string& name, const std::string& word) {
   for (const char* starter : {"run", "submit"}) {
@@ -71,7 +71,8 @@ std::string dashes_hint(const CLI::App& app, const std::vector<std::string>& wor
   return "";
 }
 
-// Whether a scheduler, or what keeps a job, may start the command again: it starts tasks.
+// Whether a scheduler, or the process that keeps a job, may start the command again: it starts
+// tasks.
 bool starts_tasks(const CLI::App& app) {
   if (asks_for(app, "run")) return true;
   if (!asks_for(app, "jobs")) return false;
@@ -89,7 +90,7 @@ CommandLine read_line(int argc, char** argv) {
   std::error_code ignored;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", ignored);
   line.own_folder = self.parent_path().string();
-  // What `muster` hands commands to is installed in ../libexec/muster.
+  // The programs to which `muster` hands commands are installed in ../libexec/muster.
   line.muster_folder = line.own_folder;
   const auto bin = (self.parent_path() / "../../bin").lexically_normal();
   if (!std::filesystem::exists(self.parent_path() / "muster", ignored) &&
@@ -130,7 +131,7 @@ int run(int argc, char** argv, const Commands& commands) {
   try {
     return action();
   } catch (const Error& error) {
-    // 138 asks a scheduler for a restart, and reads like a signal to who has none.
+    // 138 asks a scheduler for a restart, and looks like a signal if there is no scheduler.
     return report_error(error) == 2 ? 2 : 1;
   }
 }

@@ -1,5 +1,5 @@
-// The main() of `muster`, and of the programs that have some of its commands: reads the words,
-// does what they ask for, and tells what went wrong. Thread safety: the main thread, once.
+// The main() of `muster`, and of the programs that have some of its commands: parses the command
+// line, runs the command, and reports errors. Thread safety: the main thread, once.
 #pragma once
 
 #include <functional>
@@ -10,20 +10,20 @@
 
 namespace muster::app {
 
-// What the process was started with.
+// The command line of the process.
 struct CommandLine {
   std::vector<std::string> words;    // without the program's name, up to "--"
-  std::vector<std::string> program;  // what follows "--"
+  std::vector<std::string> program;  // the arguments after "--"
   std::vector<std::string> all;      // both, and the dashes
   std::string own_folder;            // where this program lies
   std::string muster_folder;         // where `muster` does, to which it belongs
 };
 
-// Which commands a program has, and what is said where words fit none of them.
+// The commands of a program, and the message for words that fit none of them.
 struct Commands {
   // Adds them. `line` outlives the action.
   std::function<void(CLI::App& app, const CommandLine& line, Action& action)> add{};
-  // Is called before the action, with what was parsed.
+  // Called before the action, with the parsed command line.
   std::function<void(const CLI::App& app)> before = [](const CLI::App&) {};
 };
 

@@ -15,7 +15,8 @@ namespace muster::app {
 
 using Action = std::function<int()>;
 
-// `program` is what follows "--" on the command line; `own_folder` is where the muster binary lies.
+// `program` are the arguments after "--" on the command line; `own_folder` is the folder of the
+// muster binary.
 void add_run(CLI::App& app, const std::vector<std::string>& program, const std::string& own_folder,
              Action& action);
 void add_data(CLI::App& app, Action& action);
@@ -25,7 +26,7 @@ void add_certificates(CLI::App& app, Action& action);
 // The commands that muster-jobs has, so that --help lists them.
 void add_commands_of_jobs(CLI::App& app);
 void add_completion(CLI::App& app, const std::string& own_folder, Action& action);
-// Returns what completes the words of `app`, a command, and of those below it.
+// Returns the completion of the words of `app`, a command, and of the commands below it.
 std::string completion_of(const CLI::App& app);
 void add_inspect(CLI::App& app, Action& action);
 // ls, cp and cat.

@@ -16,7 +16,7 @@
 namespace muster::app {
 namespace {
 
-// Returns what a word may be, in the terms of the script below.
+// Returns the kind of an option's value, in the terms of the script below.
 std::string kind_of(const CLI::Option& option) {
   const std::string& placeholder =
       option.get_positional() ? option.get_name() : option.get_type_name();
@@ -25,18 +25,18 @@ std::string kind_of(const CLI::Option& option) {
   return "nothing";
 }
 
-// What muster-jobs says of its commands; nothing where it is not installed.
+// The output of muster-jobs about its commands; nothing if it is not installed.
 std::string branches_of_jobs(const std::string& own_folder) {
   const HelperProgram jobs = find_helper_program(own_folder, "muster-jobs");
   if (jobs.path.empty()) return "";
   return launch::run_to_end({jobs.path, "completion"}, std::chrono::seconds(20)).out;
 }
 
-// Returns the branch of the script's `case` for `app`, and those of its commands.
+// Returns the branch of the script's `case` for `app`, and the branches of its commands.
 std::string branches(const CLI::App& app) {
   std::vector<std::string> commands, flags, values;
   std::string word = "nothing";
-  // What the command starts itself has no group.
+  // A command that only Muster starts has no group.
   const auto shown =
       app.get_subcommands([](const CLI::App* command) { return !command->get_group().empty(); });
   for (const CLI::App* command : shown) commands.push_back(command->get_name());

@@ -20,8 +20,8 @@ using ::testing::IsSupersetOf;
 using ::testing::Not;
 using ::testing::UnorderedElementsAre;
 
-// What bash offers in `folder` for the last of the words it made of a line, when it was told
-// `before` before.
+// The completions that bash offers in `folder` for the last word of a line, after it has run
+// `before`.
 std::vector<std::string> offered(const std::vector<std::string>& words,
                                  const std::string& folder = "/", const std::string& before = "") {
   const char* bin = std::getenv("MUSTER_BIN_DIR");
@@ -42,7 +42,7 @@ std::vector<std::string> offered(const std::vector<std::string>& words,
   return found;
 }
 
-// What the group of `pattern` takes of the lines of `muster ... --help`.
+// Matches of the group of `pattern` in the lines of `muster ... --help`.
 std::vector<std::string> in_help(const std::string& command, const std::string& pattern) {
   const std::string help = run_muster(command + " --help").text;
   std::vector<std::string> found;
@@ -159,7 +159,7 @@ TEST(Completion, TheProgramHasTheFlagsThatProgramsShare) {
   FileSystem& files = local_file_system();
   files.make_directories(dir / "model").value();
   files.write_atomically(dir / "model.safetensors", std::string_view("x")).value();
-  // It would leave a file behind, were it run.
+  // If it were run, it would leave a file behind.
   files.write_atomically(dir / "train", std::string_view("#!/bin/sh\ntouch ran\n")).value();
   ASSERT_EQ(run_shell("chmod +x " + dir / "train").code, 0);
   const auto behind = [&](std::vector<std::string> words, const std::string& before = "") {
@@ -174,7 +174,7 @@ TEST(Completion, TheProgramHasTheFlagsThatProgramsShare) {
   EXPECT_THAT(behind({"--model_dir", "mo"}), ElementsAre("model"));
   EXPECT_THAT(behind({"--epochs", "="}), IsEmpty());
   EXPECT_FALSE(files.exists(dir / "ran").value());
-  // Where bash-completion is loaded, a completion of the program's own goes first.
+  // If bash-completion is loaded, a program's own completion has priority.
   const std::string own =
       "_command_offset() { COMPREPLY=(${own:-}); COMP_WORDS=() COMP_CWORD=0; };";
   EXPECT_THAT(behind({"--ep"}, own + "own=--epsilon"), ElementsAre("--epsilon"));
@@ -182,7 +182,7 @@ TEST(Completion, TheProgramHasTheFlagsThatProgramsShare) {
   EXPECT_THAT(behind({"--model_dir", "=", "mo"}, own), ElementsAre("model"));
 }
 
-// What jobs start themselves is nobody's to call.
+// Users do not call the commands that jobs start themselves.
 TEST(Completion, OffersNoCommandsOfItsOwn) {
   EXPECT_THAT(offered({"jobs", ""}),
               UnorderedElementsAre("list", "status", "logs", "cancel", "remove"));

@@ -31,8 +31,8 @@ struct MachineFacts {
   uint64_t open_files = 0;        // the soft limit; 0 without one
   std::vector<NetworkInterface> interfaces{};
   std::string host_name{};
-  // The addresses of this host's name and of every host in TF_CONFIG. A host that is not known has
-  // none; one that could not be looked up in time has no entry.
+  // The addresses of this host's name and of every host in TF_CONFIG. An unknown host has none; one
+  // that could not be looked up in time has no entry.
   std::map<std::string, Addresses> hosts{};
 };
 
@@ -42,7 +42,7 @@ struct ProbeFacts {
   std::optional<Error> not_started{};
   std::optional<launch::CompletedProcess> ran{};
   double deadline = 0;        // seconds
-  std::string doing{};        // what it was at when it ended; empty when it said nothing
+  std::string doing{};        // its activity when it ended; empty if it printed none
   nlohmann::json facts = {};  // an object; see apps/probe/main.cc
 };
 
@@ -68,9 +68,9 @@ struct Finding {
 // Gathers the facts of this machine. It blocks for about three seconds at most, while it looks up
 // names of hosts.
 MachineFacts gather_machine(const Environment& environment);
-// Returns what `resolve` says of each host, without the hosts for which it did not answer within
-// `deadline`. It asks for at most sixteen at a time, each in a thread of its own, which may outlive
-// this call because a look-up cannot be stopped.
+// Returns the result of `resolve` for each host, without the hosts for which it did not answer
+// within `deadline`. It asks for at most sixteen at a time, each in a thread of its own, which may
+// outlive this call because a look-up cannot be stopped.
 std::map<std::string, Addresses> look_up(const std::set<std::string>& hosts,
                                          std::function<Addresses(const std::string&)> resolve,
                                          std::chrono::milliseconds deadline);
@@ -80,12 +80,13 @@ ProbeFacts gather_probe(const std::string& own_folder, std::chrono::milliseconds
 
 // Judges all facts, in the order in which the findings are shown. These three are pure functions.
 std::vector<Finding> judge(const DoctorFacts& facts);
-std::vector<Finding> judge_probe(const DoctorFacts& facts);    // LibTorch and what programs link
+std::vector<Finding> judge_probe(const DoctorFacts& facts);    // LibTorch and the libraries that
+                                                               // programs link
 std::vector<Finding> judge_machine(const DoctorFacts& facts);  // cores, memory, network
 std::vector<Finding> judge_environment(const DoctorFacts& facts);
-// Judges the BLAS that the probe, whose facts these are, has computed with.
+// Judges the BLAS that the probe with these facts has used.
 Finding judge_blas(const nlohmann::json& probe, const Environment& environment);
-// What to do so that programs link what `muster::fast_allocator` offers.
+// How to link programs with `muster::fast_allocator`.
 inline constexpr const char* kLinkHint =
     "find_package(muster) and muster::fast_allocator link it where it is installed";
 // The name of a file, without its folder.

@@ -1,4 +1,4 @@
-// The hosts of a large cluster: how they are looked up, and what is said of them.
+// The hosts of a large cluster: how they are looked up, and the findings about them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -26,7 +26,7 @@ std::set<std::string> many_hosts() {
   return hosts;
 }
 
-// A name server that answers when it is told to.
+// A name server that answers on request.
 class NameServer {
  public:
   Addresses resolve() {
@@ -73,7 +73,7 @@ TEST(LookUp, HasABoundOnThreadsAndTime) {
       many_hosts(), [server](const std::string&) { return server->resolve(); }, 100ms);
   EXPECT_THAT(found, IsEmpty());
   EXPECT_LE(server->asked(), 16);
-  // Nobody waits for the others, so they are not asked for any more.
+  // The others are not waited for, so they are not asked any more.
   server->answer_and_wait();
   EXPECT_LE(server->asked(), 16);
 }
@@ -100,7 +100,7 @@ TEST(LookUp, WithoutThreadsFindsNothingAndDoesNotWait) {
   EXPECT_EQ(asked, 0);
 }
 
-// Worker 0 of many; what is said of TF_CONFIG.
+// Worker 0 of many; the findings about TF_CONFIG.
 std::vector<Finding> said_of(const std::map<std::string, Addresses>& hosts) {
   nlohmann::json workers = nlohmann::json::array();
   for (int i = 0; i < kMany; ++i) workers.push_back(host(i) + ":2222");
@@ -113,7 +113,7 @@ std::vector<Finding> said_of(const std::map<std::string, Addresses>& hosts) {
   return judge_environment(facts);
 }
 
-TEST(DoctorHosts, WhatIsEqualIsSaidOnce) {
+TEST(DoctorHosts, EqualFindingsAreReportedOnce) {
   std::map<std::string, Addresses> hosts;
   for (int i = 1; i < kMany; ++i) hosts[host(i)] = {};
   hosts[host(0)] = {"10.0.0.5"};
@@ -124,7 +124,7 @@ TEST(DoctorHosts, WhatIsEqualIsSaidOnce) {
             "99 hosts are not known here: 'node1', 'node10', 'node11', 'node12', 'node13' ... and "
             "94 more");
 
-  // This task's own host is another matter, and what was not looked up is not unknown.
+  // This task's own host is another matter, and a host that was not looked up is not unknown.
   hosts[host(0)] = {};
   for (int i = 50; i < kMany; ++i) hosts.erase(host(i));
   const auto mixed = said_of(hosts);

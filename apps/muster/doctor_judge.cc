@@ -202,7 +202,7 @@ void judge_addresses(const cluster::ResolvedCluster& cluster, const MachineFacts
                        : fmt::format("write {} in the TF_CONFIG of every task", outside)});
 }
 
-// What programs refuse to start with, by their own rules.
+// Programs refuse to start with these settings, by their own rules.
 void judge_protection(const cluster::ResolvedCluster& cluster, std::vector<Finding>* findings) {
   if (!cluster.distributed() && cluster.num_ps == 0) return;
   using Check = void (*)(const cluster::ResolvedCluster&);
@@ -239,7 +239,7 @@ void judge_tf_config(const DoctorFacts& facts, std::vector<Finding>* findings) {
   }
   findings->push_back(
       {Level::kOk, cluster.source.empty() ? "TF_CONFIG" : cluster.source, cluster.describe()});
-  if (cluster.is_evaluator) return;  // it connects to nobody
+  if (cluster.is_evaluator) return;  // it opens no connection
   judge_addresses(cluster, facts.machine, findings);
   judge_protection(cluster, findings);
 }
@@ -281,7 +281,7 @@ std::vector<Finding> judge_environment(const DoctorFacts& facts) {
   judge_tf_config(facts, &findings);
   judge_threads(facts, &findings);
   if (const std::string word = facts.environment.get_or("MUSTER_TRANSPORT", ""); !word.empty()) {
-    // These are the words of collectives/connect.h, which this command cannot include because it
+    // These are the values of collectives/connect.h, which this command cannot include because it
     // links no LibTorch.
     const bool known = word == "auto" || word == "tcp" || word == "ring" || word == "gloo" ||
                        word == "shared_memory" || word == "nccl";

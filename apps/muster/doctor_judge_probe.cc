@@ -17,7 +17,7 @@ std::string last_line(const std::string& text) {
   return std::string(all.substr(all.rfind('\n') + 1));
 }
 
-// The Debian package that brings a library.
+// The Debian package that contains a library.
 std::string install(const std::string& library) {
   constexpr std::array<std::pair<const char*, const char*>, 12> kPackages{{
       {"libtorch", "libtorch-dev"},
@@ -41,7 +41,7 @@ std::string install(const std::string& library) {
   return fmt::format("install the package that has it (apt-file search {})", library);
 }
 
-// Explains what the loader says about a library it cannot use: "ld: error while loading shared
+// Explains the loader's message about a library it cannot use: "ld: error while loading shared
 // libraries: libx.so.1: cannot open shared object file: No such file or directory".
 std::optional<Finding> loader_error(const std::string& err) {
   constexpr std::string_view kLoading = "error while loading shared libraries: ";

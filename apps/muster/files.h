@@ -1,4 +1,4 @@
-// What `muster ls`, `cp` and `cat` do, on disks and in stores. Thread safety: free functions.
+// Implements `muster ls`, `cp` and `cat`, on disks and in stores. Thread safety: free functions.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 namespace muster::app {
 
-// Returns what `muster ls` prints of paths and patterns: sizes, times and names, or with `json` one
-// document. `recursive` lists folders with all that is below them. Throws NotFound for a path or a
-// pattern that nothing matches.
+// Returns the output of `muster ls` for paths and patterns: sizes, times and names, or with `json`
+// one document. `recursive` lists folders with everything below them. Throws NotFound for a path or
+// a pattern that nothing matches.
 std::string list_paths(FileSystem& files, const std::vector<std::string>& paths, bool recursive,
                        bool json);
 
@@ -23,15 +23,15 @@ struct CopyProgress {
   size_t files = 0;
   size_t of_files = 0;
   uint64_t bytes = 0;
-  uint64_t of_bytes = 0;  // as the listing said
+  uint64_t of_bytes = 0;  // according to the listing
 };
 
-// Copies files, patterns and, with `recursive`, folders to `to`: into it where it is a folder, ends
-// with a slash, or where there are several to copy; else under that name. Several files are under
-// way at a time, each with a buffer of 8 MiB. Each appears whole or not at all, and replaces what
-// was there. `progress` is called from any thread, one at a time. Throws Error: nothing is copied
-// when a path is not there, and when a file fails, those that are through stay, and the error says
-// how many.
+// Copies files, patterns and, with `recursive`, folders to `to`: into it if it is a folder, ends
+// with a slash, or if several files are copied; else under that name. Several files are under way
+// at a time, each with a buffer of 8 MiB. Each appears whole or not at all, and replaces an
+// existing file. `progress` is called from any thread, one at a time. Throws Error: nothing is
+// copied if a path does not exist. If a file fails, the finished ones stay, and the error says how
+// many.
 CopyProgress copy_paths(FileSystem& files, const std::vector<std::string>& from,
                         const std::string& to, bool recursive,
                         const std::function<void(const CopyProgress&)>& progress = {});

@@ -62,7 +62,7 @@ void add_payers(CLI::App& command, const std::shared_ptr<FilesFlags>& flags) {
        "PROJECT"});
 }
 
-// Stores read who pays from the environment, when the first path of theirs is asked for.
+// Stores read the paying project from the environment when their first path is asked for.
 void set_payers(const FilesFlags& flags) {
   if (!flags.request_payer.empty())
     setenv("AWS_REQUEST_PAYER", flags.request_payer.c_str(), /*overwrite=*/1);

@@ -1,5 +1,5 @@
-// Finds the programs that link LibTorch, or what submits jobs, which the muster command starts
-// instead of doing so itself. Thread safety: any thread.
+// Finds the programs that link LibTorch, or submit jobs, which the muster command starts instead of
+// doing so itself. Thread safety: any thread.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ struct HelperProgram {
   std::vector<std::string> looked_in{};  // the folders it was not in
 };
 
-// Looks for the program `name` in `own_folder`, where the muster binary lies, and, as it is
+// Looks for the program `name` in `own_folder`, the folder of the muster binary, and, as it is
 // installed, in ../libexec/muster.
 HelperProgram find_helper_program(const std::string& own_folder, const std::string& name);
 
@@ -30,15 +30,16 @@ struct OtherProgram {
   std::string what{};  // "which has the commands for jobs", for the error that it is missing
 };
 
-// Becomes the program, with these arguments: signals and the exit code are then its own. Throws
-// NotFound where it is not there, and what starting a program throws; it does not return.
+// Replaces this process by the program, with these arguments: signals and the exit code are then
+// its own. Throws NotFound if the program does not exist, and the errors of starting a program; it
+// does not return.
 [[noreturn]] void become_program(const OtherProgram& program,
                                  const std::vector<std::string>& arguments,
                                  const std::string& own_folder);
 
-// Becomes the program that links LibTorch: signals and the exit code are then its own. `words` are
-// those of the command line, without the program's name. Throws NotFound where it is not there, and
-// what starting a program throws; it does not return.
+// Replaces this process by the program that links LibTorch: signals and the exit code are then its
+// own. `words` are the arguments of the command line, without the program's name. Throws NotFound
+// if the program does not exist, and the errors of starting a program; it does not return.
 [[noreturn]] int become_helper(const HelperCommand& helper, const std::vector<std::string>& words,
                                const std::string& own_folder);
 

@@ -24,13 +24,13 @@ namespace fs = std::filesystem;
 using std::chrono::seconds;
 
 constexpr std::array<const char*, 3> kEngines = {"podman", "buildah", "docker"};
-// What an engine or dpkg answers within, when it works.
+// The time within which a working engine or dpkg answers.
 constexpr seconds kAnswerTime(20);
 // How the names of the parts' libraries begin.
 constexpr const char* kLibraries = "libmuster-";
 
-// What compiles a program, and what the library's headers include. The library says itself what it
-// loads.
+// Packages that compile a program, and that the library's headers include. The library itself names
+// the ones that it loads.
 constexpr std::array<const char*, 8> kCompilers = {
     "cmake",        "g++",         "libfmt-dev",        "libmimalloc-dev", "libopenblas0-openmp",
     "libtorch-dev", "ninja-build", "nlohmann-json3-dev"};
@@ -55,8 +55,8 @@ std::string first_line(const std::string& text) {
   return it == lines.end() ? "" : *it;
 }
 
-// The folder `.muster` of the project: what the image needs of this machine. It goes with this
-// object.
+// The folder `.muster` of the project: the files of this machine that the image needs. It is
+// removed with this object.
 class Context {
  public:
   Context(const std::string& folder, const std::string& self)
@@ -81,8 +81,8 @@ class Context {
     fs::remove_all(path_, ignored);
   }
 
-  // Copies the libraries of the parts, their headers and what CMake needs to find them; returns the
-  // libraries' paths.
+  // Copies the libraries of the parts, their headers and the files by which CMake finds them;
+  // returns the libraries' paths.
   std::vector<std::string> bring_libraries(const std::string& self) {
     const Installation from = installation_of(self);
     const fs::path prefix = path_ / "prefix";
@@ -98,7 +98,7 @@ class Context {
       }
       return libraries_in(prefix / from.folder);
     }
-    // A build folder knows how to install what was built in it.
+    // A build folder can install its own targets.
     const fs::path build = fs::path(self).parent_path().parent_path();
     const launch::CompletedProcess installed = launch::run_to_end(
         {program_in_path("cmake"), "--install", build.string(), "--prefix", prefix.string()},
@@ -165,7 +165,7 @@ std::string choose_engine(const std::string& wanted,
       said += fmt::format("{}{} is not here", said.empty() ? "" : "; ", name);
       continue;
     }
-    // Docker's client answers --version also where nothing can be built.
+    // Docker's client answers --version also if nothing can be built.
     const launch::CompletedProcess answer = run({path, "info"});
     if (!answer.timed_out && answer.status.ok()) return path;
     const std::string why = answer.timed_out ? "it did not answer" : first_line(answer.err);
@@ -184,7 +184,7 @@ std::string lacks_containers(const std::string& engine,
   if (find("crun").empty() && find("runc").empty()) return "neither crun nor runc is installed";
   const std::string unshare = find("unshare");
   if (unshare.empty()) return "";
-  // What the engine does for each step of the Dockerfile.
+  // The engine does the same for each step of the Dockerfile.
   const bool works = run({unshare, "--user", "--map-root-user", "--mount", "--pid", "--fork",
                           "mount", "-t", "proc", "proc", "/proc"})
                          .status.ok();
@@ -192,7 +192,7 @@ std::string lacks_containers(const std::string& engine,
 }
 
 std::string default_tag(const std::string& folder) {
-  // A slash at the end would leave no name behind it.
+  // A slash at the end would leave no name after it.
   std::string name = (fs::weakly_canonical(folder) / "").parent_path().filename().string();
   std::ranges::transform(name, name.begin(), [](unsigned char c) {
     return std::isalnum(c) ? static_cast<char>(std::tolower(c)) : '-';
@@ -232,7 +232,7 @@ std::vector<std::string> packages_to_build(const std::vector<std::string>& libra
     search.push_back(path);
     search.push_back(path.starts_with("/usr/") ? path.substr(4) : "/usr" + path);
   }
-  // It fails where it does not know one of the paths, and tells of the others.
+  // It fails for an unknown path, and still names the others.
   for (const std::string& line : split(run(search).out, '\n')) {
     const size_t colon = line.find(':');
     if (colon != std::string::npos && !line.starts_with("diversion ")) {
@@ -272,7 +272,7 @@ int build_image(const ImageOptions& given, const std::string& self) {
   }
   const Context context(options.folder, self);
   for (const std::vector<std::string>& command : image_commands(options, engine)) {
-    // Engines have time limits of their own for what they fetch.
+    // Engines have time limits of their own for downloads.
     const int code = launch::run_visibly(command, environment).shell_code();
     if (code != 0) return code;
   }

@@ -103,7 +103,7 @@ TEST(Image, PackagesAreThoseOfWhatTheLibraryLoads) {
   EXPECT_THAT(packages, AllOf(Contains("zlib1g"), Contains("g++"), Contains("libtorch-dev")));
 }
 
-// That it builds is tested where Muster is installed.
+// A test of the installed Muster builds one.
 TEST(ImageCommand, SaysWhatItWouldCall) {
   const TempDirectory bin, dir;
   local_file_system()

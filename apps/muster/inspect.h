@@ -1,4 +1,4 @@
-// Shows what is inside the files of a model_dir, as text for people or one JSON document for
+// Shows the contents of the files of a model_dir, as text for people or one JSON document for
 // programs. Thread safety: pure functions of the files.
 #pragma once
 
@@ -14,18 +14,18 @@ namespace muster::app {
 
 struct Inspection {
   std::string text{};
-  std::optional<Error> damage{};  // what is wrong with the bytes; `text` holds what could be read
+  std::optional<Error> damage{};  // the damage of the bytes; `text` holds the readable part
 };
 
-// Returns the files of the checkpoint that `path` means: a model_dir, of which it is the newest, a
-// prefix, or a file. Throws NotFound when there is none; Corrupt when shards of it, or the one that
-// the file `checkpoint` names, are missing; InvalidArgument for one of TensorFlow.
+// Returns the files of the checkpoint that `path` means: the newest one of a model_dir, a prefix,
+// or a file. Throws NotFound if there is none; Corrupt if shards of it, or the one that the file
+// `checkpoint` names, are missing; InvalidArgument for a checkpoint of TensorFlow.
 std::vector<std::string> checkpoint_files(FileSystem& files, const std::string& path);
 
 // Shows a checkpoint and checks its digests. `path` is a model_dir (its newest checkpoint is
 // shown), a prefix (model/model.ckpt-100), or a .safetensors file, even one that another program
 // wrote; or one of TensorFlow, by its prefix, a file of it, or its model_dir. Throws NotFound, or
-// Corrupt when nothing can be read.
+// Corrupt if nothing can be read.
 Inspection inspect_checkpoint(FileSystem& files, const std::string& path, bool json);
 
 // Shows an exported model, its signatures and its files, and checks their digests. `path` is the
@@ -47,7 +47,7 @@ struct RecordsOptions {
 
 // Shows TFRecord files, compressed or not: how many records there are, of what size, which features
 // they have if they are tf.Examples or tf.SequenceExamples, and then some of them. Throws NotFound
-// when one of the files is not there.
+// if one of the files does not exist.
 Inspection inspect_records(FileSystem& files, const std::vector<std::string>& paths,
                            const RecordsOptions& options, bool json);
 

@@ -34,8 +34,8 @@ struct Folder {
   std::vector<std::string> files{};
   std::optional<formats::GraphDef> graph{};  // the last one
   std::map<std::string, std::vector<Point>> tags{};
-  // Of a store: the steps and times of tags. A run that was killed while it joined its files leaves
-  // some events twice.
+  // For a store: the steps and times of tags. A run that was killed while it joined its files
+  // leaves some events twice.
   std::set<std::tuple<std::string, int64_t, double>> seen;
 };
 
@@ -77,7 +77,7 @@ std::string value_text(const Value& value) {
                        audio->channels == 1 ? "" : "s", audio->sample_rate);
   }
   const auto* tensor = std::get_if<formats::TensorSummary>(&value);
-  // What HParams shows stands in the plugin's data; the tensor is empty.
+  // The data for HParams is in the plugin's data; the tensor is empty.
   if (tensor != nullptr && tensor->plugin != "hparams")
     return fmt::format("{}[{}]", formats::to_string(tensor->type), fmt::join(tensor->shape, ", "));
   return "";
@@ -99,7 +99,7 @@ nlohmann::json value_json(const Value& value) {
             {"counts", histogram->counts}};
   }
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
-  // The bytes of these are for other programs: their form is told.
+  // The bytes of these are for other programs: only their form is shown.
   if (const auto* image = std::get_if<formats::ImageSummary>(&value)) {
     return {{"height", image->height},
             {"width", image->width},
@@ -198,7 +198,7 @@ std::map<std::string, Folder> find_folders(FileSystem& files, const std::string&
   return folders;
 }
 
-// What the files say besides their points.
+// The contents of the files apart from their points.
 struct Remarks {
   std::vector<std::string> damages;
   std::vector<std::string> notes;

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-// Written last, so a version is there when it is.
+// Written last, so a version exists once this file does.
 constexpr const char* kDescription = "signatures.json";
 
 // The version's folder that `path` means: itself, or the newest in it.
@@ -35,7 +35,7 @@ std::string version_folder(FileSystem& files, const std::string& path) {
                   "name a folder that Estimator::export_model() made, or its parent folder");
 }
 
-// "float32[-1, 2]", of what the description says of an input or output.
+// "float32[-1, 2]", from the description of an input or output.
 std::string form_of(const json& info) {
   std::vector<std::string> axes;
   for (const json& axis : info.at("shape")) axes.push_back(std::to_string(axis.get<int64_t>()));
@@ -48,7 +48,7 @@ std::string forms_of(const json& tensors) {
   return printable(join(forms, ", "));
 }
 
-// What is known of the files of a version, in the order of their names.
+// Information about the files of a version, in the order of their names.
 struct ExportFiles {
   json all = json::array();
   TextTable table{{"file", ">bytes", "digest"}};
@@ -60,7 +60,7 @@ struct ExportFiles {
   }
 };
 
-// Of an older export, the files that are there.
+// For an older export, the existing files.
 void add_unsealed(FileSystem& files, const std::string& folder, ExportFiles& found) {
   for (const DirectoryEntry& entry : files.list_entries(folder).value())
     if (!entry.info.is_directory) found.add(entry.name, entry.info.size, "none");

@@ -41,7 +41,7 @@ struct Range {
   bool empty() const { return least > most; }
 };
 
-// What is known of one feature, or one feature list, over all records of a file.
+// Statistics of one feature, or one feature list, over all records of a file.
 struct Column {
   std::array<int64_t, 4> kinds{};  // how often it was of each
   int64_t records = 0;
@@ -153,10 +153,10 @@ File read_records(FileSystem& files, const std::string& path, TfrecordReader rea
   }
 }
 
-// Whether a terminal shows the text as it is: UTF-8 without control characters.
+// Whether a terminal shows the text unchanged: UTF-8 without control characters.
 bool is_plain(std::string_view text) { return printable(text) == text; }
 
-// Returns text as it is, and other bytes as "<12 bytes: ff d8 ff …>".
+// Returns text unchanged, and other bytes as "<12 bytes: ff d8 ff …>".
 std::string shown(std::string_view text, std::string_view quote) {
   if (!is_plain(text)) {
     constexpr size_t kHead = 8;
@@ -399,7 +399,7 @@ nlohmann::json file_json(const File& file) {
 
 Inspection inspect_records(FileSystem& files, const std::vector<std::string>& paths,
                            const RecordsOptions& options, bool json) {
-  // All of them are opened first: a wrong name is said before anything long begins.
+  // All of them are opened first: a wrong name is reported before anything long begins.
   std::vector<TfrecordReader> readers;
   for (const std::string& path : paths) {
     readers.push_back(TfrecordReader::open(files, path).value());

@@ -39,7 +39,7 @@ bool is_whole(const BundleReader& bundle, const std::string& name, const BundleE
   }
 }
 
-// The step that the checkpoint was saved at, where it says so.
+// The step that the checkpoint was saved at, if it says so.
 nlohmann::json step_of(const BundleReader& bundle, const BundleEntry& entry) {
   if (entry.dtype != BundleDtype::kInt64 || !entry.shape.empty()) return nullptr;
   int64_t step = 0;

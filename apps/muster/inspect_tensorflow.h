@@ -8,8 +8,8 @@
 
 namespace muster::app {
 
-// Shows the checkpoint at a prefix, with TensorFlow's names, and checks the checksums of all that
-// it holds. Throws what opening it throws.
+// Shows the checkpoint at a prefix, with TensorFlow's names, and verifies all its checksums. Throws
+// the errors of opening it.
 Inspection inspect_tensorflow(FileSystem& files, const std::string& prefix, bool json);
 
 }  // namespace muster::app

@@ -191,7 +191,7 @@ TEST_F(InspectTest, DamagedArraysAreNamed) {
   EXPECT_THAT(inspection.text, HasSubstr("DAMAGED"));
 }
 
-// Whatever loads a checkpoint refuses such a header; so does who looks at it.
+// All code that loads a checkpoint refuses such a header; so does the inspection.
 TEST_F(InspectTest, AByteOfTheHeaderThatChangedIsDamage) {
   write_checkpoint("a.safetensors");
   const std::string bytes = files_.read_file(path("a.safetensors")).value();
@@ -342,8 +342,8 @@ TEST_F(InspectTest, BytesThatAreNoTextAreShownInJsonToo) {
   EXPECT_EQ(document.at("folders")[0].at("tags")[0].at("points").size(), 1u);
 }
 
-// A run joins its old files in a store: one may be gone when its turn comes, and what a run that
-// was killed there left twice is one event.
+// A run joins its old files in a store: one may be gone when its turn comes, and events that a
+// killed run left twice count once.
 TEST_F(InspectTest, EventsThatAreJoinedInAStoreAreShownOnce) {
   MemoryStore store;
   const auto records = [&](std::initializer_list<int64_t> steps) {

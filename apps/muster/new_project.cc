@@ -65,14 +65,14 @@ void check_name(const std::string& name) {
   }
 }
 
-// Writes files and remembers which were not there before, so that it can remove them again.
+// Writes files and remembers which did not exist before, so that it can remove them again.
 class FileTransaction {
  public:
   explicit FileTransaction(FileSystem& files) : files_(files) {}
 
   void write(const fs::path& path, const std::string& text) {
     make_folder(path.parent_path());
-    made_.push_back(path.string());  // before: what fails may have made it still
+    made_.push_back(path.string());  // before the write: a failed write may have made the file
     files_.write_atomically(path.string(), text).value();
   }
 

@@ -7,7 +7,7 @@
 
 namespace muster::app {
 
-// One file of the project. In its path and text the name stands as "my_project".
+// One file of the project. In its path and text the name is "my_project".
 struct TemplateFile {
   std::string path{};
   std::string text{};
@@ -22,13 +22,12 @@ struct NewProject {
 };
 
 // Makes `folder` and writes the project into it; its last part is the name. Throws InvalidArgument
-// for a name that is none, a file in the way, and a folder that holds anything: nothing is written
-// then. When a write fails, what was written before is removed, and what the file system said is
-// thrown.
+// for an invalid name, an existing file, and a folder that is not empty: nothing is written then.
+// If a write fails, the files written before are removed, and the file system's error is thrown.
 NewProject write_new_project(const std::string& folder);
 
-// Returns what was made and the commands to go on with. They depend on whether the muster binary
-// `self` is installed under a prefix or still in its build folder.
+// Returns a text about the new project and the next commands. They depend on whether the muster
+// binary `self` is installed under a prefix or still in its build folder.
 std::string describe(const NewProject& made, const std::string& self);
 
 }  // namespace muster::app

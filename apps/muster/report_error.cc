@@ -11,7 +11,7 @@
 namespace muster::app {
 
 int report_error(const Error& error) {
-  log::status("");  // how far it had come stands on the same line
+  log::status("");  // the same line shows the progress so far
   std::string text = fmt::format("error: {}\n", error.message());
   for (const std::string& cause : error.causes()) text += fmt::format("  caused by: {}\n", cause);
   if (!error.hint().empty()) text += fmt::format("hint: {}\n", error.hint());

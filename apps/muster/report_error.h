@@ -1,4 +1,4 @@
-// How the `muster` command tells what went wrong. Thread safety: free functions.
+// How the `muster` command reports errors. Thread safety: free functions.
 #pragma once
 
 #include "muster/base/error.h"
@@ -6,7 +6,7 @@
 namespace muster::app {
 
 // Prints an error, its causes and its hint on lines of their own. The kind is left out, because the
-// exit code, which this returns, tells it to programs.
+// exit code, which this returns, carries it.
 int report_error(const Error& error);
 
 }  // namespace muster::app

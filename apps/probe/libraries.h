@@ -1,4 +1,4 @@
-// Tells which libraries this process has really loaded, whatever the linker was told. Thread
+// Determines which libraries this process has really loaded, whatever the linker was given. Thread
 // safety: const functions of the process's state.
 #pragma once
 
@@ -11,8 +11,8 @@ namespace muster::probe {
 // Returns the paths of all loaded shared libraries, as the loader found them.
 std::vector<std::string> loaded_libraries();
 
-// Returns the file that defines `symbol` for everybody who looks it up, with links resolved; empty
-// when no file does.
+// Returns the file that defines `symbol` for all code that looks it up, with links resolved; empty
+// if no file does.
 std::string provider_of(const char* symbol);
 // Returns the file that holds the code or data at `address`.
 std::string provider_of(const void* address);

@@ -35,7 +35,7 @@ json failed(const Error& error) {
 }
 json skipped() { return {{"state", "skipped"}}; }
 
-// Makes the answer of what `call` throws.
+// Converts an exception of `call` to the answer.
 template <typename Call>
 json attempt(Call&& call) {
   try {

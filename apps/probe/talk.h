@@ -7,8 +7,8 @@
 
 namespace muster::probe {
 
-// Starts this program again as the second process, with the words "--second ADDRESS", and is the
-// first one itself. Returns {"coordinator": r, "tcp": r, "shared_memory": r}, where each r is
+// Starts this program again as the second process, with the arguments "--second ADDRESS", and is
+// the first one itself. Returns {"coordinator": r, "tcp": r, "shared_memory": r}, where each r is
 // {"state": "ok"|"failed"|"skipped", "error", "hint", "why" (it was skipped)}.
 nlohmann::json talk();
 

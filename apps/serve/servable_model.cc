@@ -45,7 +45,7 @@ std::map<std::string, serve::ArrayInfo> infos_of(const std::map<std::string, Ten
   return infos;
 }
 
-// Where feature columns stand in front of the model, what they read is asked.
+// If feature columns come before the model, a request holds the features that they read.
 std::map<std::string, serve::ArrayInfo> features_of(const Signature& signature) {
   std::map<std::string, serve::ArrayInfo> infos;
   for (const auto& [name, feature] : signature.features) {
@@ -56,7 +56,7 @@ std::map<std::string, serve::ArrayInfo> features_of(const Signature& signature) 
   return infos;
 }
 
-// Inputs that have words are asked in texts.
+// Inputs with a vocabulary are requested as texts.
 std::map<std::string, serve::ArrayInfo> inputs_of(const Signature& signature) {
   auto infos = signature.features.empty() ? infos_of(signature.inputs) : features_of(signature);
   for (auto& [name, info] : infos) {
@@ -116,7 +116,7 @@ ServableModel::ServableModel(const std::string& folder) : servable_(folder) {
 }
 
 serve::Arrays ServableModel::run(const std::string& signature, const serve::Arrays& inputs) {
-  // A runner's thread has the count of threads only once it has asked for it.
+  // The number of threads is set for a runner's thread when it asks for it.
   thread_local const bool entered = (enter_thread(), true);
   (void)entered;
   const torch::NoGradGuard no_grad;
@@ -151,7 +151,7 @@ serve::Arrays ServableModel::run(const std::string& signature, const serve::Arra
 }
 
 void ServableModel::warm_up() {
-  constexpr int kRuns = 2;  // the first notes what happens, the second compiles for it
+  constexpr int kRuns = 2;  // the first run records the profile, the second compiles for it
   const torch::NoGradGuard no_grad;
   for (const auto& [name, signature] : servable_.signatures()) {
     Servable::Tensors zeros;
@@ -163,7 +163,7 @@ void ServableModel::warm_up() {
     try {
       for (int run = 0; run < kRuns; ++run) servable_.run(name, zeros);
     } catch (const std::exception& error) {
-      // Zeros need not be what a model takes; real requests say more.
+      // The model may refuse zeros; real requests show more.
       log::debug(fmt::format("signature '{}' does not take zeros: {}", name, error.what()));
     }
   }

@@ -13,7 +13,7 @@ namespace muster::app {
 class ServableModel : public serve::Model {
  public:
   // Loads a version's folder, and answers one batch of each signature once, because TorchScript
-  // compiles what it runs. Throws what Servable throws; InvalidArgument for a dtype that JSON
+  // compiles on first use. Throws the errors of Servable; InvalidArgument for a dtype that JSON
   // cannot hold.
   explicit ServableModel(const std::string& folder);
 

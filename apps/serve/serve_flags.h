@@ -13,7 +13,7 @@ namespace muster::app {
 
 struct ServeFlags {
   std::string directory{};
-  std::string name{};  // empty: the last word of the directory's path
+  std::string name{};  // empty: the last part of the directory's path
   std::string host = "127.0.0.1";
   int64_t port = 8501;
   int64_t max_batch_size = 32;
@@ -33,8 +33,8 @@ struct ServeFlags {
 // Adds them, with help and limits. `flags` must outlive `app`.
 void add_serve_flags(CLI::App& app, ServeFlags& flags);
 
-// Returns what paths call the model. Throws InvalidArgument for a --name, or a directory whose last
-// word, is no name: letters, digits, '_', '-' and '.'.
+// Returns the name of the model in paths. Throws InvalidArgument for a --name, or for the last part
+// of the directory, that has other characters than letters, digits, '_', '-' and '.'.
 std::string model_name(const ServeFlags& flags);
 
 }  // namespace muster::app

@@ -220,7 +220,7 @@ TEST_F(ServeProgramTest, ADamagedVersionIsNotServed) {
   EXPECT_THAT(client.Get("/v1/models/m")->body, HasSubstr("2/model.pt' is damaged"));
 }
 
-TEST_F(ServeProgramTest, WhatCannotBeServedIsSaid) {
+TEST_F(ServeProgramTest, ModelsThatCannotBeServedAreReported) {
   const auto fault = [](const std::string& directory, int port = 0) {
     Server server({"--name=m", directory}, port);
     EXPECT_EQ(server.child().wait_for(60s)->code, 2);

@@ -10,7 +10,7 @@ namespace {
 
 // More different values are not counted: they are no categories.
 constexpr size_t kMostCounted = 50000;
-// Of more units a column is no column of numbers.
+// A column with more units is no column of numbers.
 constexpr size_t kMostUnits = 8;
 
 bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
@@ -143,7 +143,7 @@ void ColumnProfile::settle(const formats::NumberFormat& format) {
   least_ = all.least;
   most_ = all.most;
   fit_ = all.fit;
-  // A word is a text among texts. Alone it says nothing.
+  // A missing-value word is a text among texts. Alone it says nothing.
   const bool texts = !is_numeric() && (values_ > 0 || missing_ > 0 || words_.size() > 1);
   for (const auto& [word, count] : words_) {
     if (texts) {
@@ -186,7 +186,7 @@ std::map<double, std::string> ColumnProfile::numbers() const {
     const auto number = formats::number_of(text, format_);
     if (!number) continue;
     const auto [at, added] = all.emplace(*number, text);
-    // Of "1" and "1.0" the shorter, whatever the order of the rows.
+    // Between "1" and "1.0" it keeps the shorter, whatever the order of the rows.
     if (!added && (text.size() < at->second.size() ||
                    (text.size() == at->second.size() && text < at->second)))
       at->second = text;

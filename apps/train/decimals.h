@@ -1,5 +1,5 @@
-// Whether a point or a comma stands between a number and its fraction, column by column.
-// Thread safety: values.
+// Decides whether a point or a comma separates a number and its fraction, column by column. Thread
+// safety: values.
 #pragma once
 
 #include <optional>
@@ -9,16 +9,15 @@
 
 namespace muster::app {
 
-// First it looks at all columns: a column whose numbers could mean either is read as the others
-// are.
+// First it looks at all columns: a column whose numbers are ambiguous is read as the others are.
 class Decimals {
  public:
-  // `flag` is --decimal: "auto", "." or ",". With semicolons as delimiter a comma that could mean
-  // either, and of which nothing else tells, is the mark of fractions.
+  // `flag` is --decimal: "auto", "." or ",". With semicolons as delimiter, a comma that is
+  // ambiguous without other evidence is the mark of fractions.
   Decimals(const std::string& flag, char delimiter);
 
   void look_at(const ColumnProfile& profile);
-  // Whether the numbers of a column could mean either, and nothing tells.
+  // Whether the numbers of a column are ambiguous, and no evidence decides.
   bool unknown(const ColumnProfile& profile) const;
   bool comma_in(const ColumnProfile& profile) const;
   void settle(ColumnProfile& profile) const;

@@ -53,7 +53,7 @@ class Encoder {
     }
   }
 
-  // Whether the row has what is needed.
+  // Whether the row has the needed fields.
   bool usable() const {
     return !labelled_ ||
            (!is_without_label(plan_, missing_, file_.field(label_)) &&
@@ -143,7 +143,7 @@ class Encoder {
       const auto found = value ? numbers_.find(*value) : numbers_.end();
       if (found != numbers_.end()) return label_ids_.push_back(found->second);
     }
-    // No row that is learned from has it, so nothing can be said of it.
+    // No training row has this label, so nothing can be said about it.
     label_ids_.push_back(-1);
   }
 
@@ -155,7 +155,7 @@ class Encoder {
     }
     weights_.push_back(float_of(*value, text, "weight", plan_.weight));
   }
-  // The number in 4 bytes, which is what a label or a weight is learned with.
+  // The number in 4 bytes, as labels and weights are used for training.
   float float_of(double value, std::string_view text, std::string_view what,
                  const std::string& column) const {
     const auto number = static_cast<float>(value);
@@ -187,7 +187,7 @@ EncodedTable select(const EncodedTable& table, const Tensor& places) {
   return made;
 }
 
-// Leaves out the rows whose class no row had that was learned from.
+// Leaves out the rows whose class no training row had.
 EncodedTable with_known_classes(const EncodedTable& table, const TablePlan& plan) {
   if (!plan.classifies() || !table.labels.defined()) return table;
   const Tensor known = table.labels.ge(0).nonzero().squeeze(1);
@@ -226,7 +226,7 @@ double correlation(const Tensor& numbers, const Tensor& labels) {
          std::sqrt((x * x).sum().item<double>() * (y * y).sum().item<double>() + 1e-300);
 }
 
-// Cuts ascending numbers into buckets of as many rows each; what many rows have in common is a
+// Cuts ascending numbers into buckets of equally many rows; a value that many rows share is a
 // bucket of its own, and the others share the rest.
 std::vector<double> boundaries_of(std::span<const double> sorted) {
   constexpr size_t kBuckets = 12;

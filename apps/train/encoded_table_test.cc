@@ -42,7 +42,7 @@ TEST_F(EncodedTableTest, NumbersAndIds) {
       encode_file(file("town,rich,age\nRome,1,20\nOslo,0.0,x\n?,1.0,\nRome,,30\nRome,7,3\n"), {},
                   people(), true);
   EXPECT_EQ(table.rows, 3);
-  EXPECT_EQ(table.without_label, 2);  // one is empty, and one is a class nobody knows
+  EXPECT_EQ(table.without_label, 2);  // one is empty, and one is an unknown class
   EXPECT_EQ(table.strange, 1);
   EXPECT_THAT(floats_of(table.labels), ElementsAre(1, 0, 1));
   EXPECT_THAT(floats_of(table.features.at("town")), ElementsAre(0, 2, 1));

@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
                             try {
                               muster::app::train_table(flags);
                             } catch (const muster::Error& error) {
-                              // Never sliced, where there is nothing to change.
+                              // If nothing has to change, the error is rethrown, never sliced.
                               const muster::Error own = muster::app::in_own_words(error);
                               if (own.hint() == error.hint()) throw;
                               throw own;

@@ -25,7 +25,7 @@ bool is_of_word(char letter) {
   return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_';
 }
 
-// Puts --model-dir where a hint says model_dir, but not where it is part of another word.
+// Replaces model_dir in a hint by --model-dir, but not if it is part of another word.
 std::string with_flags(std::string hint) {
   constexpr std::string_view kOption = "model_dir", kFlag = "--model-dir";
   for (size_t at = hint.find(kOption); at != std::string::npos; at = hint.find(kOption, at)) {
@@ -39,7 +39,7 @@ std::string with_flags(std::string hint) {
   return hint;
 }
 
-// Whether it names a function, a type or a field of C++. What stands in quotes is of the table.
+// Whether it names a function, a type or a field of C++. Text in quotes belongs to the table.
 bool names_code(std::string_view hint) {
   std::string word;
   bool in_quotes = false;

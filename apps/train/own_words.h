@@ -1,5 +1,5 @@
-// Errors of the library in the words of this command: what a program is told to set in C++ is a
-// flag here, or is not there. Thread safety: pure functions.
+// Errors of the library in the terms of this command: an option of C++ is a flag here, or does not
+// exist. Thread safety: pure functions.
 #pragma once
 
 #include "muster/base/error.h"

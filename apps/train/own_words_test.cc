@@ -25,7 +25,7 @@ TEST(OwnWordsTest, OptionsBecomeFlags) {
               HasSubstr("leave --ps out"));
 }
 
-TEST(OwnWordsTest, WhatIsOfProgramsAloneIsSaidToBe) {
+TEST(OwnWordsTest, HintsForProgramsSayThatTheyAreForPrograms) {
   for (const char* hint : {"set RunConfig.join_timeout", "check repeat() there",
                            "look at CsvOptions::columns", "give yield_single_examples"}) {
     EXPECT_THAT(hint_of(hint), HasSubstr("in a program of your own: " + std::string(hint)));

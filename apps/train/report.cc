@@ -22,7 +22,7 @@ std::string text_of(const Report::Table& table) {
   return text.text("  ");
 }
 
-// What Markdown would take for something else is what it is.
+// Escapes the characters that have a meaning in Markdown.
 std::string escaped(const std::string& text) {
   std::string result;
   for (const char letter : printable(text)) {

@@ -51,7 +51,7 @@ Metrics class_metrics(const Tensor& probabilities, const Truth& truth) {
   const Tensor predicted = probabilities.argmax(1);
   const Tensor right = predicted.eq(truth.labels);
   const Tensor own = probabilities.to(kFloat64).gather(1, truth.labels.unsqueeze(1)).squeeze(1);
-  constexpr double kLeast = 1e-7;  // a float32 cannot tell less from 0
+  constexpr double kLeast = 1e-7;  // a float32 cannot distinguish less from 0
   Metrics metrics{{"accuracy", mean_of(right, weights)},
                   {"log_loss", mean_of(-own.clamp_min(kLeast).log(), weights)}};
   if (probabilities.size(1) != 2) return metrics;
@@ -110,7 +110,7 @@ std::vector<std::pair<double, double>> residual_quantiles(const Tensor& predicti
   std::vector<std::pair<double, double>> quantiles;
   if (sorted.numel() == 0) return quantiles;
   for (const double q : {0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0}) {
-    // Between two rows, as much of each as it is near.
+    // Interpolates between two rows by distance.
     const double place = q * static_cast<double>(sorted.numel() - 1);
     const auto low = static_cast<int64_t>(std::floor(place));
     const int64_t high = std::min(low + 1, sorted.numel() - 1);

@@ -41,7 +41,7 @@ TEST(ScoresTest, AWeightIsSoManyRows) {
     EXPECT_NEAR(some.at(name), value, 1e-12) << name;
 }
 
-TEST(ScoresTest, WhatIsNotDefinedIsNoNumber) {
+TEST(ScoresTest, UndefinedScoresAreNaN) {
   const Metrics metrics = class_metrics(two({0.1F, 0.2F}), {torch::zeros({2}, kInt64), {}});
   EXPECT_TRUE(std::isnan(metrics.at("auc")));
   EXPECT_TRUE(std::isnan(metrics.at("precision")));

@@ -24,9 +24,9 @@ formats::CsvReader open(const std::string& path, char delimiter, bool quotes) {
       .value();
 }
 
-// What the first rows are when they are divided so.
+// The first rows, divided by one candidate.
 struct Division {
-  size_t fields = 0;  // of each row; 0 where they have different numbers of them
+  size_t fields = 0;  // of each row; 0 if they have different numbers of them
   size_t commas = 0;  // fields that are numbers with a decimal comma
 };
 

@@ -1,5 +1,5 @@
-// A CSV file of anybody's: finds out what separates its fields, and reads them as trimmed texts.
-// Thread safety: one thread.
+// A CSV file from any source: determines the separator of its fields, and reads them as trimmed
+// texts. Thread safety: one thread.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 namespace muster::app {
 
 struct TableFormat {
-  // 0: the one that a first line "sep=;" names, or the one of , ; tab | that divides the first rows
-  // best.
+  // 0: the delimiter that a first line "sep=;" names, or the one of , ; tab | that divides the
+  // first rows best.
   char delimiter = 0;
   bool header = true;  // false: the columns are called "0", "1", ...
   bool quotes = true;  // false: a quote is a letter like others
@@ -22,7 +22,7 @@ struct TableFormat {
 
 class TableFile {
  public:
-  // Throws NotFound for a file that is not there, Corrupt for one that is empty or no text, and
+  // Throws NotFound for a missing file, Corrupt for one that is empty or no text, and
   // InvalidArgument for two columns of one name. A column without a name is "(column 3)".
   TableFile(const std::string& path, const TableFormat& format);
 

@@ -54,12 +54,12 @@ TEST_F(TableFileTest, FindsTheDelimiter) {
     if (delimiter == ',') text = "a,b,c\n1,2.5,x\n3,4.5,y\n";
     EXPECT_EQ(TableFile(file(text), {}).delimiter(), delimiter);
   }
-  // Of one column.
+  // A file of one column.
   EXPECT_EQ(TableFile(file("a\n1\n2\n"), {}).names().size(), 1u);
   EXPECT_THAT(TableFile(file("a:b\n1:2\n"), {.delimiter = ':'}).names(), ElementsAre("a", "b"));
 }
 
-// A comma that is the mark of fractions divides nothing, also where no row of names is in the way.
+// A comma that is the mark of fractions divides nothing, also if no row of names is in the way.
 TEST_F(TableFileTest, AFirstLineMayNameTheDelimiter) {
   for (const std::string delimiter : {",", ";", "\t", "|"}) {
     TableFile table(file("sep=" + delimiter + "\r\na" + delimiter + "b\r\n1" + delimiter + "2\r\n"),
@@ -125,7 +125,7 @@ TEST_F(TableFileTest, SaysWhatIsWrong) {
               HasSubstr("t.csv:3: the row has 1 field, and the table 2 columns"));
 }
 
-// What ends the rows is often the cause.
+// The line ends are often the cause.
 TEST_F(TableFileTest, RowsOfOtherLengthsNameTheirCause) {
   const auto hint = [&](std::string_view text) {
     return error_of([&] {

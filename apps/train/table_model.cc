@@ -40,7 +40,7 @@ void check_stop() {
               "the same command continues");
 }
 
-// Joins what a model predicts of all batches.
+// Joins a model's predictions for all batches.
 template <typename Predictions>
 Tensor joined(Predictions predictions, const std::string& key) {
   std::vector<Tensor> parts;
@@ -138,7 +138,7 @@ class TreesModel final : public TableModel {
   std::unique_ptr<BoostedTrees> model_;
 };
 
-// Numbers below all others stand for those that are missing: they have a bucket of their own.
+// Numbers below all others represent missing values: they have a bucket of their own.
 constexpr double kMissingNumber = -3e38, kMissingBoundary = -1e38;
 
 DType dtype_of(const PlannedColumn& column) { return column.in_double ? kFloat64 : kFloat32; }
@@ -194,7 +194,8 @@ struct Columns {
   }
 };
 
-// A model function that finds ids where the columns look for what they have resolved.
+// A model function that passes ids under the names where the columns look for their resolved
+// values.
 ModelFn with_ids(ModelFn inner, const std::set<std::string>& ids) {
   return [inner = std::move(inner), ids](const Features& features, const Labels& labels, Mode mode,
                                          ModelContext& context) {
@@ -289,7 +290,7 @@ class WideAndDeepModel final : public TableModel {
     return DNNLinearCombinedEstimator(head_of(plan_), options, config);
   }
 
-  // Puts words for ids, numbers for their buckets, and the table's names for the columns'.
+  // Replaces ids by words, bucket numbers by ranges, and the columns' names by the table's.
   void name_value(Explanation::Row& row) const {
     for (const PlannedColumn& column : plan_.columns) {
       if (column.kind == ColumnKind::kCategory) {

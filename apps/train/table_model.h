@@ -1,4 +1,4 @@
-// The models that `muster train` makes of a table, behind one interface. Thread safety: one thread.
+// The models that `muster train` makes of a table, under one interface. Thread safety: one thread.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,13 @@ class TableModel {
 
   // "boosted trees: 300 trees of at most 6 questions"
   virtual std::string describe() const = 0;
-  // Goes on from the newest checkpoint, to the end; nothing where that is reached. Throws what
-  // Estimator::train() throws: Cancelled, after saving, when the process is asked to stop.
+  // Continues from the newest checkpoint to the end; does nothing if the end is reached. Throws the
+  // errors of Estimator::train(): Cancelled, after saving, if the process is asked to stop.
   virtual TrainResult train(const EncodedTable& table) = 0;
   // float32 [rows, classes] of probabilities, or [rows] of numbers. Throws NotFound without a
   // checkpoint.
   virtual Tensor predict(const EncodedTable& table) = 0;
-  // What it learned: gains of trees, weights of a linear part.
+  // The learned gains of trees, or weights of a linear part.
   virtual Explanation explain() = 0;
   // Writes a version into the folder, and returns its path.
   virtual std::string export_model(const std::string& export_dir) = 0;

@@ -28,7 +28,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // People who buy when they are old or live in Rome, with missing values, an identifier, and a
-// column that says nothing.
+// column without information.
 std::string people(int rows, const std::function<std::string(bool buys, int town)>& label) {
   Random random(derive_key(5, {id_of("people")}));
   std::string text = "number,\"home, town\",age,rooms,noise,label\n";
@@ -117,7 +117,8 @@ TEST_F(TrainProgramTest, ATableBecomesAModelThatAnswers) {
                                 HasSubstr("give another --model-dir")));
 }
 
-// New rows in another order of columns, without a label, and what the exported model says of them.
+// New rows in another order of columns, without a label, and the exported model's predictions for
+// them.
 TEST_F(TrainProgramTest, PredictsAsItServes) {
   for (const std::string model : {"boosted_trees", "wide_and_deep"}) {
     written(folder_ / "people.csv", people(800, yes_no));
@@ -205,8 +206,8 @@ TEST_F(TrainProgramTest, NumbersArePredicted) {
   }
 }
 
-// What spreadsheets of others hold: tabs and a decimal comma, days that no float32 is, and a class
-// that is called none. New rows are read in the same way.
+// The contents of foreign spreadsheets: tabs and a decimal comma, days that no float32 holds, and a
+// class called "none". New rows are read in the same way.
 TEST_F(TrainProgramTest, ATableIsReadAsItsPeopleWriteIt) {
   Random random(derive_key(4, {}));
   std::string text = "tag\tbreite\tschaden\n";
@@ -260,7 +261,7 @@ TEST_F(TrainProgramTest, SaysWhatIsWrong) {
   EXPECT_THAT(fails("t.csv --label=label --eval=./t.csv"),
               HasSubstr("--eval: ./t.csv is the table that is learned from"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "t_model/table.json"));
-  // Predictions do not take the place of what they are made of.
+  // Predictions do not replace their input.
   const std::string before = read("t.csv");
   ASSERT_EQ(run("t.csv --label=label --trees=1").code, 0);
   EXPECT_THAT(fails("--model-dir=t_model --predict=t.csv --out=./t.csv"),
@@ -287,7 +288,7 @@ TEST_F(TrainProgramTest, AModelOfAnotherProgramIsLeftAlone) {
   const ShellOutput ran = run("t.csv --label=label --trees=1");
   EXPECT_EQ(ran.code, 2);
   EXPECT_THAT(ran.text, HasSubstr("t_model holds a model that muster train did not make"));
-  // What is left of a run that learned nothing is in nobody's way.
+  // The files of a run that learned nothing block no later run.
   std::filesystem::remove_all(folder_ / "t_model");
   std::filesystem::create_directories(folder_ / "t_model");
   written(folder_ / "t_model/table.json", "{}");
@@ -295,7 +296,7 @@ TEST_F(TrainProgramTest, AModelOfAnotherProgramIsLeftAlone) {
   EXPECT_EQ(anew.code, 0) << anew.text;
 }
 
-TEST_F(TrainProgramTest, CtrlCSavesAndTheSameCommandGoesOn) {
+TEST_F(TrainProgramTest, CtrlCSavesAndTheSameCommandContinues) {
   written(folder_ / "t.csv", people(3000, yes_no));
   launch::ChildSpec spec;
   spec.argv = {std::string(std::getenv("MUSTER_BIN_DIR")) + "/muster",
@@ -306,7 +307,7 @@ TEST_F(TrainProgramTest, CtrlCSavesAndTheSameCommandGoesOn) {
                "--model-dir=" + folder_ / "m"};
   spec.dies_with_parent = true;
   launch::ChildProcess child(spec);
-  // Nothing tells when it has begun to train but this file; looking for it is bounded.
+  // Only this file shows when it has begun to train; looking for it is bounded.
   const auto deadline = std::chrono::steady_clock::now() + 60s;
   while (!child.status() && !std::filesystem::exists(folder_ / "m/table.json")) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "muster train did not begin";

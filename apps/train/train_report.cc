@@ -20,7 +20,7 @@
 namespace muster::app {
 namespace {
 
-// More rows would tell little more, and take longer.
+// More rows would add little information, and take longer.
 constexpr int64_t kShuffledRows = 4000;
 constexpr int64_t kRepeats = 3;
 constexpr size_t kShownColumns = 40, kShownImportant = 15, kShownClasses = 12;
@@ -327,7 +327,7 @@ class Writer {
     report_.table(std::move(weights));
   }
 
-  // The first row that was held out, as a request has it.
+  // The first held-out row, as a request has it.
   std::string example_request() const {
     nlohmann::ordered_json row = nlohmann::ordered_json::object();
     for (const PlannedColumn& column : plan_.columns) {

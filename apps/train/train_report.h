@@ -12,7 +12,7 @@
 
 namespace muster::app {
 
-// What the report is about.
+// The subject of the report.
 struct TrainedTable {
   const TrainFlags& flags;
   const TablePlan& plan;

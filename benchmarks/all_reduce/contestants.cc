@@ -65,9 +65,9 @@ class DirectoryStore : public KeyValueStore {
   const std::string stem_;
 };
 
-// What no transport over private or shared memory can be faster than: the buffers lie in memory all
-// ranks have mapped, each rank reads every buffer's share of its own once and writes the sum to all
-// of them, between two barriers. No checks, no queue, no time-outs.
+// A lower bound for every transport over private or shared memory: the buffers lie in memory that
+// all ranks have mapped; each rank reads its share of every buffer once and writes the sum to all
+// of them, between two barriers. No checks, no queue, no timeouts.
 void be_the_limit(const std::string& stem, int rank, int size) {
   const std::string path = "/dev/shm/" + std::filesystem::path(stem).filename().string();
   const int64_t bytes = 4096 + size * kLargest;
@@ -111,7 +111,7 @@ void be_the_limit(const std::string& stem, int rank, int size) {
   });
 }
 
-// Of each rank, in this order; else all are on loopback.
+// The address of each rank, in this order; else all are on loopback.
 std::string address_of(int rank) {
   const char* addresses = std::getenv("BENCH_ADDRESSES");
   std::istringstream words(addresses == nullptr ? "" : addresses);

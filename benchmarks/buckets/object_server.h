@@ -1,7 +1,7 @@
 // A server of one object, in a process of its own: it speaks as much of S3's and Google Cloud
-// Storage's protocols as a client needs to read and to upload, keeps nothing of what it is sent,
-// and does as little as a server can, so that the clients are what is measured. Thread safety:
-// construct and destroy on one thread, before the program starts others.
+// Storage's protocols as a client needs to read and to upload, keeps none of the received bytes,
+// and does as little as a server can, so that the clients are measured. Thread safety: construct
+// and destroy on one thread, before the program starts others.
 #pragma once
 
 #include <sys/types.h>

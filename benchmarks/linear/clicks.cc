@@ -66,7 +66,7 @@ struct Clicks {
 
 // ---- by hand ----
 
-// One group of weights with what Ftrl keeps for each.
+// One group of weights with Ftrl's slots for each.
 struct Table {
   std::vector<float> weights, accumulators, linear, gradients;
   std::vector<int64_t> touched;
@@ -74,7 +74,7 @@ struct Table {
   explicit Table(size_t rows)
       : weights(rows), accumulators(rows, kInitialAccumulator), linear(rows), gradients(rows) {}
 
-  // A gradient is never exactly 0 in practice, so 0 stands for "not touched".
+  // A gradient is never exactly 0 in practice, so 0 means "not touched".
   void add(int64_t row, float gradient) {
     float& sum = gradients[static_cast<size_t>(row)];
     if (sum == 0) touched.push_back(row);

@@ -6,7 +6,7 @@
 
 namespace muster::bench {
 
-// The files of a folder, in the format of LIBSVM, and the loss that is asked for.
+// The files of a folder, in the format of LIBSVM, and the requested loss.
 struct SparseRows {
   std::string train{};
   std::string test{};

@@ -18,7 +18,7 @@ namespace muster::bench::resnet {
 inline constexpr int64_t kBatch = 16, kTexts = 8, kTime = 128;
 inline constexpr int64_t kSequences = 32, kSteps = 64;  // of the LSTM
 
-// What a contestant is told on its command line.
+// The command line of a contestant.
 struct Entry {
   std::string way = "estimator";      // or fit, loop, predict
   std::string network = "resnet50";   // or resnet18, gpt, lstm

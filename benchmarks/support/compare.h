@@ -1,5 +1,5 @@
-// Starts contestants, lets them take turns, and says how fast they were, as a table and as JSON.
-// Thread safety: one call at a time.
+// Starts contestants, lets them take turns, and prints their speed, as a table and as JSON. Thread
+// safety: one call at a time.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace muster::bench {
 struct Host {
   std::string address;             // that the others reach it by
   std::string interface;           // with that address
-  std::vector<std::string> enter;  // what stands in front of a command that is to run there
+  std::vector<std::string> enter;  // the command prefix that runs a command there
 };
 
 struct Contestant {
@@ -61,7 +61,7 @@ struct Estimate {
   double high = 0;
 };
 Estimate estimate(std::vector<double> values);
-// Of a[i] / b[i].
+// Estimates the ratio a[i] / b[i].
 Estimate estimate_ratio(const std::vector<double>& a, const std::vector<double>& b);
 double quantile(std::vector<double> values, double q);
 
@@ -69,7 +69,7 @@ double quantile(std::vector<double> values, double q);
 // output.
 void print_speed_against(const Result& result, const Result& other);
 
-// Of their memory, each as a part of that of `reference`.
+// Prints their memory, each as a part of that of `reference`.
 void print_memory(const std::string& benchmark, const std::string& title,
                   const std::vector<Result>& results, size_t reference,
                   const std::string& json_path);

@@ -1,7 +1,6 @@
-// A model of Muster's layers as a loop written by hand trains it, without an Estimator: what is
-// compared with it is everything an Estimator does around the layers. Freed memory stays with the
-// program, as it does with an Estimator's.
-// Thread safety: one thread.
+// A model of Muster's layers as a loop written by hand trains it, without an Estimator: the
+// comparison shows everything that an Estimator does around the layers. Freed memory stays with the
+// program, as it does with an Estimator's. Thread safety: one thread.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +16,13 @@ namespace muster::bench {
 
 class LayersByHand {
  public:
-  // Makes the variables, by a call on `input`. `name` and `seed` decide their values, as those of
-  // ModelContext::model() and of an Estimator do.
+  // Makes the variables, by a call on `input`. `name` and `seed` decide their values, like those of
+  // ModelContext::model() and of an Estimator.
   LayersByHand(std::string name, Layer model, const Tensor& input, uint64_t seed);
 
   // The output for the batch of the next step, in training.
   Tensor call(const Tensor& input);
-  // Those that train.
+  // The parameters that train.
   const std::vector<Tensor>& parameters() const { return parameters_; }
   const Tensor& value(const std::string& variable) const;
 
@@ -41,7 +40,7 @@ class UpdatesByHand {
  public:
   // The slots of the rule begin with zeros, and are as large as their parameter.
   UpdatesByHand(std::vector<Tensor> parameters, optim::Optimizer optimizer);
-  // Uses the gradients, and lets them go.
+  // Uses the gradients, and releases them.
   void operator()();
 
  private:

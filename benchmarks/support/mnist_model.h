@@ -12,7 +12,7 @@
 
 namespace muster::bench {
 
-// What every benchmark program and contestant is told on the command line.
+// The command line of every benchmark program and contestant.
 struct Settings {
   std::string data_dir{};
   std::string json{};         // where lines of JSON go
@@ -28,8 +28,8 @@ struct Settings {
   int64_t batch = 64;                 // per worker
   bool overlap = true;  // of an Estimator: false reduces all gradients at once, after backward
   double momentum = 0;
-  int64_t scalars = -1;  // of an Estimator: summaries of so many scalars every ten steps; below 0,
-                         // as it comes: only its own
+  int64_t scalars = -1;  // of an Estimator: number of scalar summaries every ten steps; below 0:
+                         // only its own
 };
 
 inline constexpr const char* kEstimator = "estimator";
@@ -48,11 +48,11 @@ Contestant other_build(Contestant contestant, const Settings& settings);
 // and the BLAS Muster's programs have. `arguments` begin with the program's name.
 Contestant peer(const std::string& name, const std::vector<std::string>& arguments,
                 const Settings& settings);
-// Whether Debian's python3-torch is there; says so when it is not.
+// Whether Debian's python3-torch exists; prints a line if it does not.
 bool has_pytorch();
 
-// main() of a benchmark: as a contestant, where the command line says so, it takes part until the
-// end; else it is `run`. Returns the exit status, after printing what was thrown.
+// main() of a benchmark: as a contestant, if the command line says so, it takes part until the end;
+// otherwise it calls `run`. Returns the exit status, after printing an exception's message.
 int benchmark_main(int argc, char** argv, const std::function<void(const Settings&)>& run);
 
 }  // namespace muster::bench

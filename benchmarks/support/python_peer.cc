@@ -11,7 +11,7 @@ namespace muster::bench {
 Contestant python_peer(const std::string& name, const std::vector<std::string>& arguments) {
   Contestant contestant{.name = name,
                         .argv = {BENCH_PYTHON, BENCH_PEERS "/" + arguments.front()},
-                        // As muster/base/allocator.h has it: freed memory stays with the program.
+                        // As in muster/base/allocator.h: freed memory stays with the program.
                         .environment = {{"LD_PRELOAD", BENCH_MIMALLOC},
                                         {"MIMALLOC_RESERVE_OS_MEMORY", "8GiB"},
                                         {"LD_LIBRARY_PATH", BENCH_OPENBLAS_DIR},

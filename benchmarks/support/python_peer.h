@@ -12,18 +12,18 @@ namespace muster::bench {
 // have.
 Contestant python_peer(const std::string& name, const std::vector<std::string>& arguments);
 
-// Makes it run by the Python of an environment that `./dev peers NAME` made, whose packages bring
-// a BLAS of their own. False, with a line that says so, where there is none.
+// Makes it run by the Python of an environment that `./dev peers NAME` made, whose packages bring a
+// BLAS of their own. Returns false, and prints a line, if there is none.
 bool in_environment(const std::string& name, Contestant* contestant);
 
-// Adds the peer of such an environment to the contestants, if it is there. `rows` are examples of a
+// Adds the peer of such an environment to the contestants, if it exists. `rows` are examples of a
 // step; `arguments` as python_peer() takes them.
 void add_peer(const std::string& name, const std::string& environment,
               const std::vector<std::string>& arguments, int64_t rows,
               std::vector<Contestant>* contestants);
 
-// Whether `module` can be imported; prints that its rows are left out, and which Debian `package`
-// has it, when it cannot.
+// Whether `module` can be imported; if not, prints that its rows are left out, and which Debian
+// `package` has it.
 bool has_python(const std::string& module, const std::string& package);
 
 }  // namespace muster::bench

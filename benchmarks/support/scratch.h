@@ -1,5 +1,5 @@
-// A directory for what a benchmark's processes share, which goes when the object does.
-// Thread safety: construct and destroy on one thread.
+// A directory for files that a benchmark's processes share, removed with the object. Thread safety:
+// construct and destroy on one thread.
 #pragma once
 
 #include <cerrno>

@@ -1,6 +1,6 @@
 // Contestants are processes that take turns: one works for some steps while the others sleep, so
-// that whatever the machine does in these minutes is done to all of them. This is the contestant's
-// side. Thread safety: one thread.
+// that disturbances of the machine hit all of them. This is the contestant's side. Thread safety:
+// one thread.
 //
 // While it slept, a contestant lost its caches, and its allocator gave memory back: each turn
 // begins with steps that do not count.
@@ -8,8 +8,7 @@
 // On standard input comes a number of steps, and how many go before them that do not count (at
 // least 1); on standard output goes "ready" once, then for every
 // turn one line: CPU nanoseconds of the process, the last loss, and the nanoseconds of every step
-// that counts.
-// The end of the input is the end of the benchmark.
+// that counts. The end of the input is the end of the benchmark.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// How far a car of the seventies goes on a gallon: a network that predicts a number, of measures
-// and of where the car was made. data_dir holds mpg.csv with the columns below; one car in five is
-// held out. A few cars lack their horsepower, and get the mean.
+// How far a car of the seventies goes on a gallon: a network that predicts a number from measures
+// and the car's origin. data_dir holds mpg.csv with the columns below; one car in five is held out.
+// A few cars lack their horsepower, and get the mean.
 //
 // Expected: a mean absolute error of 1.8 miles per gallon on cars it has not seen, on any number of
 // workers; over the five folds, 2.0 on average.

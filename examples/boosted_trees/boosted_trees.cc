@@ -1,7 +1,7 @@
 // Boosted trees on the rows of CSV files with a header: columns of texts become numbers of
 // categories, missing numbers stay missing. On one process or on the workers of a cluster it makes
-// the same trees, and says what they learned: the accuracy on the rows of the second file, and
-// which columns it took.
+// the same trees, and prints their results: the accuracy on the rows of the second file, and which
+// columns they use.
 //
 // Expected on the census of 1994 (--label=income): an accuracy of 87 %.
 #include <muster/muster.h>
@@ -26,7 +26,7 @@ struct Options {
   int64_t max_depth = 5;
 };
 
-// What is known before training starts.
+// Facts about the table before training starts.
 struct Table {
   data::CsvOptions csv;
   std::map<std::string, StringLookup> texts{};  // of each column of texts

@@ -1,5 +1,6 @@
-// Whose income is above 50,000 dollars a year: a wide and deep model of the census of 1994, from
-// CSV files to an export. data_dir holds adult_train.csv and adult_test.csv with the columns below.
+// Predicts whether an income is above 50,000 dollars a year: a wide and deep model of the census of
+// 1994, from CSV files to an export. data_dir holds adult_train.csv and adult_test.csv with the
+// columns below.
 //
 //   muster serve census_model/export/census --name=census
 //

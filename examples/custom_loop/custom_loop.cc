@@ -1,10 +1,10 @@
 // A training loop written by hand, on one replica, on several of this process, or on the workers of
 // a cluster: linear regression with one dense unit and Adam. The data set is described once, in
-// batches over all replicas; each gets its share. So the numbers are the same on all of them, but
-// for rounding. On parameter servers each worker goes through its share at its own pace, and a
-// batch is one of a worker.
+// batches over all replicas; each gets its share. So the numbers are the same on all of them,
+// except for rounding. On parameter servers each worker goes through its share at its own pace, and
+// each batch belongs to one worker.
 //
-// Expected: the weights 3 and -2 and the bias 1 that the data was made of, to a tenth.
+// Expected: the weights 3 and -2 and the bias 1 from which the data was made, to a tenth.
 #include <muster/muster.h>
 #include <torch/types.h>
 
@@ -34,7 +34,7 @@ void train(const Flags& flags, const std::string& name) {
   const Layer model = Dense(1);
   const auto adam = optim::adam({.learning_rate = flags.learning_rate});
 
-  // What every replica does with its part of a batch.
+  // The work of every replica with its part of a batch.
   const auto step = [&](const Features& x, const Labels& y) {
     adam.minimize(losses::mean_squared_error(y, model(x)));
   };

@@ -1,11 +1,11 @@
 // Hooks and early stopping: a small classifier of noisy rows learns them by heart after a while,
 // and its loss on other rows rises again. The run ends when that loss did not get lower for
 // `--patience` steps, whatever max_steps allows. A hook of this file keeps the best evaluation and
-// tells it.
+// prints it.
 //
 // Expected: the run ends long before step 5000 with a line "early stopping at step ...: loss did
 // not decrease in ... steps". Started again it makes no step, for nothing changed; with a larger
-// --patience it goes on where it stopped.
+// --patience it continues where it stopped.
 #include <fmt/format.h>
 #include <muster/muster.h>
 #include <torch/types.h>

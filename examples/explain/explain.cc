@@ -1,6 +1,6 @@
-// What a linear classifier learned of the Titanic's passengers: the weight of each value of its
-// columns, with what falls into a hash bucket, and which features it cannot do without. data_dir
-// holds train.csv and eval.csv with the columns below.
+// Explains what a linear classifier learned about the Titanic's passengers: the weight of each
+// value of its columns, with the values in each hash bucket, and which features it needs most.
+// data_dir holds train.csv and eval.csv with the columns below.
 //
 // Expected: an accuracy of about 79 %; sex, class and their cross come first.
 #include <muster/muster.h>

@@ -1,5 +1,5 @@
-// Trains a small model, exports it, and asks it what it learned: is a point inside of the ring
-// between the radii 0.5 and 1?
+// Trains a small model, exports it, and sends it a query: is a point inside of the ring between the
+// radii 0.5 and 1?
 //
 //   export_and_serve --model_dir=ring
 //   muster serve ring/export --name=ring
@@ -7,8 +7,7 @@
 //
 // Python reads it too: torch.jit.load("ring/export/<version>/model.pt").
 //
-// Expected: an accuracy above 95 % after the default 10 epochs; the point of the query is
-// inside.
+// Expected: an accuracy above 95 % after the default 10 epochs; the point of the query is inside.
 #include <muster/muster.h>
 #include <torch/types.h>
 

@@ -1,4 +1,4 @@
-// Three kinds of flowers told apart by four lengths: the program that tf.estimator's guide to
+// Distinguishes three kinds of flowers by four lengths: the program that tf.estimator's guide to
 // custom Estimators begins with, ported. The flowers are made up, like those of the real table.
 // Training stops when the accuracy does not rise any more, and the best model is exported.
 //
@@ -16,7 +16,7 @@ namespace {
 const std::vector<std::string> kSpecies{"setosa", "versicolor", "virginica"};
 const std::vector<std::string> kFeatures{"sepal_length", "sepal_width", "petal_length",
                                          "petal_width"};
-// Of each species, the mean of each feature in cm.
+// For each species, the mean of each feature in cm.
 constexpr double kMeans[3][4] = {{5.0, 3.4, 1.5, 0.2}, {5.9, 2.8, 4.3, 1.3}, {6.6, 3.0, 5.5, 2.0}};
 constexpr double kDeviations[4] = {0.5, 0.3, 0.45, 0.2};
 
@@ -61,7 +61,7 @@ EstimatorSpec my_model(const Features& features, const Labels& labels, Mode mode
       loss, context.optimizer(optim::adagrad({.learning_rate = 0.1})).minimize(loss));
 }
 
-// What each of the three is expected to be, and what the model takes it for.
+// Prints the expected and the predicted class of three flowers.
 void predict(Estimator& classifier) {
   const auto column = [](std::initializer_list<float> values) {
     return torch::tensor(std::vector<float>(values));

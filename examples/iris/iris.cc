@@ -1,6 +1,7 @@
-// Which of three irises a flower is, by four lengths: a network for three classes. data_dir holds
-// iris.csv as scikit-learn has it: the first line tells counts and species in place of column
-// names, then come four lengths in cm and the species' number. Every fifth flower is held out.
+// Predicts which of three irises a flower is, by four lengths: a network for three classes.
+// data_dir holds iris.csv as scikit-learn has it: the first line has counts and species in place of
+// column names, then come four lengths in cm and the species' number. Every fifth flower is held
+// out.
 //
 // Expected: 29 or 30 of the 30 flowers it has not seen are right, on any number of workers.
 #include <muster/muster.h>
@@ -17,7 +18,7 @@ void program(const Flags& flags) {
   for (const char* key : {"sepal_length", "sepal_width", "petal_length", "petal_width"})
     columns.push_back(numeric_column(key));
   data::CsvOptions csv = csv_options(columns, {"species", data::CsvKind::kInt64});
-  // Names given here stand in for those of the first line, whatever is in it.
+  // Names given here replace those of the first line, whatever is in it.
   csv.column_names = {"sepal_length", "sepal_width", "petal_length", "petal_width", "species"};
   const auto flowers = [&](bool held_out) {
     return Dataset::from_files({flags.data_dir + "/iris.csv"}, data::csv_format(csv))

@@ -8,7 +8,7 @@
 //   --strategy=parameter_server
 //
 // Expected: an accuracy of about 99 % on the digits of `muster data digits`. Ctrl-C stops it; the
-// same command goes on.
+// same command continues.
 #include <muster/muster.h>
 
 using namespace muster;

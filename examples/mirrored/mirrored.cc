@@ -1,6 +1,6 @@
 // A custom Estimator on several replicas of one process: ten numbers, a dense layer of sixteen
 // units, two classes. Gradients are summed over the replicas after every step, so they all hold the
-// same weights; which is what the same program computes on one replica with batches as large as
+// same weights. The same program computes these weights on one replica with batches as large as
 // theirs together.
 //
 // Expected: an accuracy above 90 % after 100 steps, the same for any number of replicas that

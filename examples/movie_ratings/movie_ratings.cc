@@ -1,10 +1,11 @@
-// How many stars a user will give a movie: a wide and deep model in which the movie, those that
-// the user liked last and those that the user did not like have one table of embeddings. data_dir
-// holds MovieLens' ratings.csv and movies.csv; without it ratings are made up, and the error that
-// nobody can avoid is known. The last fifth of each user's ratings is held out.
+// Predicts how many stars a user will give a movie: a wide and deep model in which the movie, the
+// movies that the user liked last and the movies that the user did not like share one table of
+// embeddings. data_dir holds MovieLens' ratings.csv and movies.csv; without it ratings are made up,
+// and the least possible error is known. The last fifth of each user's ratings is held out.
 //
 // Expected, on ratings that are made up: an error (RMSE) of 0.66 stars, where the mean of all
-// ratings errs by 0.93 and who knows all tastes by 0.59. On any number of workers the same.
+// ratings errs by 0.93 and a model that knows all tastes by 0.59. On any number of workers the
+// same.
 #include <fmt/format.h>
 #include <muster/muster.h>
 #include <torch/types.h>
@@ -24,12 +25,12 @@ using namespace muster::feature_column;
 namespace {
 
 constexpr int64_t kLast = 10;  // as many liked movies, and others, are remembered of a user
-constexpr double kLiked = 4, kNotLiked = 3;  // at least, and at most, so many stars
+constexpr double kLiked = 4, kNotLiked = 3;  // at least, and at most, this many stars
 
-// The last movies of one kind that a user rated; -1 where there are fewer.
+// The last movies of one kind that a user rated; -1 if there are fewer.
 using LastMovies = std::deque<int64_t>;
 
-// Ratings with what was known before each of them.
+// Ratings with the facts known before each of them.
 class Examples {
  public:
   explicit Examples(const Ratings& ratings) : genres_(ratings.genres) {
@@ -77,7 +78,7 @@ class Examples {
 struct Split {
   Dataset train, test;
   double error_of_mean = 0;  // RMSE on the test part of the training part's mean
-  std::optional<double> least_error = std::nullopt;  // where it is known
+  std::optional<double> least_error = std::nullopt;  // if it is known
 };
 
 Split split(const Ratings& ratings) {

@@ -85,7 +85,7 @@ double expected_stars(double liking) {
   const auto below = [&](double stars) {
     return 0.5 * std::erfc((liking - stars) / (kChance * std::sqrt(2.0)));
   };
-  double mean = kLeast;  // each half star counts with the probability that there are so many
+  double mean = kLeast;  // each half star counts with the probability that the rating reaches it
   for (double stars = kLeast + kHalfStar; stars <= kMost; stars += kHalfStar)
     mean += kHalfStar * (1 - below(stars - kHalfStar / 2));
   return mean;

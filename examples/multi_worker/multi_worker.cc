@@ -1,6 +1,6 @@
-// Digits on the workers of a cluster, with an input function that shards for itself: TF_CONFIG says
-// who the workers are, every one reads its own part of the data and computes the losses of its
-// examples; gradients are added over the workers.
+// Digits on the workers of a cluster, with an input function that shards for itself: TF_CONFIG
+// names the workers. Each reads its own part of the data and computes the losses of its examples;
+// gradients are added over the workers.
 //
 // Expected on `muster data digits`: an accuracy of 55 % after the 1000 small steps it makes; with
 // --learning_rate=0.1, 98 %.
@@ -41,8 +41,8 @@ std::tuple<Tensor, Tensor> scale(Tensor images, Tensor labels) {
   return {images.to(kFloat32).div(255), labels};
 }
 
-// The part of the worker that `context` names. An evaluation is told of one worker: there, Muster
-// gives out the batches.
+// The part of the worker that `context` names. In an evaluation the context names one worker:
+// there, Muster distributes the batches.
 Dataset input_fn(const Flags& flags, Mode mode, const InputContext& context) {
   Dataset part = data::mnist(flags.data_dir, mode == Mode::kTrain ? "train" : "test")
                      .shard(context.num_input_pipelines, context.input_pipeline_id);

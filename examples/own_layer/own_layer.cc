@@ -28,7 +28,7 @@ class RMSNormalizationImpl : public UnaryLayerImpl {
   double epsilon_;
 };
 
-// What models write; the name is optional, as everywhere.
+// The function for models; the name is optional, as everywhere.
 Layer RMSNormalization(double epsilon = 1e-3, std::string name = {}) {
   return Layer(std::make_shared<RMSNormalizationImpl>(epsilon, std::move(name)));
 }

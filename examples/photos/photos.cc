@@ -1,10 +1,10 @@
-// Photos told apart by class: data_dir holds train/ and val/, each with one folder of JPEGs or PNGs
-// for each class. Training sees random parts of the photos, evaluation their middle. What the model
-// says of the photos in val/ stands in predictions.csv afterwards; with --predict=FOLDER it tells
-// the classes of new photos instead.
+// Classifies photos: data_dir holds train/ and val/, each with one folder of JPEGs or PNGs for each
+// class. Training sees random parts of the photos, evaluation their middle. The predictions for the
+// photos in val/ are in predictions.csv afterwards; with --predict=FOLDER it prints the classes of
+// new photos instead.
 //
-// Expected on 40 photos each of ants and bees: about 60 % on photos it has not seen. So few photos
-// teach a network little that has not learned from others before.
+// Expected on 40 photos each of ants and bees: about 60 % on photos it has not seen. From so few
+// photos, a network that was not trained on others before learns little.
 #include <muster/muster.h>
 
 #include <nlohmann/json.hpp>
@@ -38,7 +38,8 @@ EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode
   return EstimatorSpec::train(loss, adam.minimize(loss));
 }
 
-// What the model says of the photos in `folder`, one line each: the class, and how probable it is.
+// Writes the model's predictions for the photos in `folder`, one line each: the class and its
+// probability.
 void write_predictions(Estimator& classifier, const std::vector<std::string>& classes,
                        const std::string& folder, const std::string& path) {
   const std::vector<std::string> paths = data::image_files(folder);
@@ -76,7 +77,7 @@ void program(const Flags& flags, const std::string& strategy_name, const std::st
     return write_predictions(classifier, classes, predict,
                              flags.model_dir + "/new_predictions.csv");
   }
-  // What is wrong with val/ is told before anything is trained, not at the first evaluation.
+  // An error in val/ is reported before training, not at the first evaluation.
   const Dataset validation = photos("val", data::ImageFit::kCenterCrop);
   const auto result =
       train_and_evaluate(classifier,

@@ -1,4 +1,4 @@
-// Digits by way of TFRecord files: what is found in data_dir is written as tf.Examples into several
+// Digits by way of TFRecord files: the images in data_dir are written as tf.Examples into several
 // files, once; training reads them, several at a time. On the workers of a cluster each reads files
 // of its own.
 //
@@ -86,7 +86,7 @@ EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode
 
 void program(const Flags& flags, const std::string& records, const std::string& strategy) {
   for (const std::string split : {"train", "test"}) {
-    // The last file: the others are there when it is.
+    // The last file: once it exists, the others do.
     if (!file_systems().exists(path_of(records, split, kFiles - 1)).value()) {
       write_records(data::mnist(flags.data_dir, split), records, split);
     }

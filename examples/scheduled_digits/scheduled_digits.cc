@@ -20,7 +20,7 @@ void program(const Flags& flags) {
   distribute::ClusterCoordinator coordinator(distribute::parameter_server(),
                                              {.seed = flags.seed, .model_dir = flags.model_dir});
 
-  // Every task describes the same; who computes what is the chief's business.
+  // Every task describes the same; the chief decides which worker computes what.
   const Layer model =
       Sequential({Conv2D(32, 3, {.activation = activations::relu}), MaxPooling2D(), Flatten(),
                   Dense(64, {.activation = activations::relu}), Dense(10)});

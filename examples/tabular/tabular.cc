@@ -1,7 +1,7 @@
-// Two classes told apart by the rows of CSV files: data_dir holds train.csv and eval.csv, with a
-// header. Columns of numbers go into the network as they are, brought to a like scale; columns of
-// texts by one bit for each text. What the model says of the rows of eval.csv stands in
-// predictions.csv afterwards; with --predict=FILE it tells the classes of new rows instead.
+// Distinguishes two classes by the rows of CSV files: data_dir holds train.csv and eval.csv, with a
+// header. Columns of numbers go into the network as they are, brought to a similar scale; columns
+// of texts as one bit for each text. The predictions for the rows of eval.csv are in
+// predictions.csv afterwards; with --predict=FILE it prints the classes of new rows instead.
 //
 // Expected on the Titanic's passengers (--label=survived): an accuracy of about 80 %.
 #include <muster/muster.h>
@@ -14,10 +14,10 @@ using namespace muster;
 
 namespace {
 
-// Texts share so many bits a column: two that share one are rare where there are few.
+// Number of bits that the texts of a column share: with few texts, two rarely share one.
 constexpr int64_t kBuckets = 64;
 
-// What is known before training starts: which columns there are, and what 1 is among the labels.
+// Facts about the table before training starts: its columns, and the label that class 1 has.
 struct Table {
   data::CsvOptions csv;
   std::string positive{};  // empty: labels are numbers
@@ -98,8 +98,8 @@ std::string quoted(const std::set<std::string>& texts) {
   return some;
 }
 
-// Before anything is trained: throws InvalidArgument for labels that do not say what class 1 is,
-// and for a file to evaluate whose labels are not those the classifier learns.
+// Called before training: throws InvalidArgument for labels that do not say what class 1 is, and
+// for an evaluation file whose labels differ from those of the training file.
 void check_labels(const Table& table, const std::string& train, const std::string& eval) {
   const auto texts_of = [&](const std::string& file) {
     return texts_of_labels(Dataset::from_files({file}, data::csv_format(table.csv)), file);
@@ -140,7 +140,8 @@ EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode
   return EstimatorSpec::train(loss, adam.minimize(loss));
 }
 
-// What the model says of the rows of `rows`, one line each: the class, and how probable 1 is.
+// Writes the model's predictions for the rows of `rows`, one line each: the class, and the
+// probability of class 1.
 void write_predictions(Estimator& classifier, const Table& table, const std::string& rows,
                        const std::string& path) {
   Predictions predictions =

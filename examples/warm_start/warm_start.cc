@@ -1,11 +1,11 @@
-// A run that begins with what another one has learned. Sentences of eight words are good or bad,
-// as the words in them are. A first model learns 200 words from many sentences. Then there are few
+// A run that begins with the weights of another one. Sentences of eight words are good or bad, as
+// the words in them are. A first model learns 200 words from many sentences. Then there are few
 // sentences, in a vocabulary of another order and with 20 new words: a model that begins with
-// initial values learns little from them, one that takes the rows of the words it shares with the
+// initial values learns little from them; a model that takes the rows of the shared words from the
 // first model knows nearly all.
 //
 // Expected: the model that begins with the first one's weights is right in more than 85 of 100
-// sentences, and in more than the one that does not.
+// sentences, and in more than the other one.
 #include <fmt/format.h>
 #include <muster/muster.h>
 #include <torch/types.h>

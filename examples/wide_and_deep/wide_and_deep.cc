@@ -1,7 +1,7 @@
-// A wide and deep model of feature columns (Cheng et al., 2016): who of the Titanic's passengers
-// was saved. data_dir holds train.csv and eval.csv with the columns below. The wide part learns a
-// weight for each category, and for each combination of two; the deep part vectors for categories,
-// and a network over them.
+// A wide and deep model of feature columns (Cheng et al., 2016): predicts which of the Titanic's
+// passengers were saved. data_dir holds train.csv and eval.csv with the columns below. The wide
+// part learns a weight for each category, and for each combination of two; the deep part vectors
+// for categories, and a network over them.
 //
 // Expected: an accuracy of about 78 %.
 #include <muster/muster.h>

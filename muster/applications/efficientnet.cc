@@ -68,7 +68,7 @@ struct EfficientNetStage {
   int64_t kernel, blocks, filters, expansion, stride;
 };
 
-// A block, and where it stands.
+// A block, and its place in the network.
 struct EfficientNetBlock {
   int64_t stage, place;  // both from 0
   int64_t kernel, filters, expansion, stride;
@@ -77,7 +77,7 @@ struct EfficientNetBlock {
   std::string name() const {
     return fmt::format("block{}{}_", stage + 1, static_cast<char>('a' + place));
   }
-  // Of part `part` of torchvision's block, which has no part 0 where nothing is expanded.
+  // Names of part `part` of torchvision's block, which has no part 0 if nothing is expanded.
   ModuleNames modules(int64_t part, const std::string& rest) const {
     return torchvision(fmt::format("features.{}.{}.block.{}.{}", stage + 1, place,
                                    expansion == 1 ? part - 1 : part, rest));
@@ -156,7 +156,7 @@ class EfficientNetMaker {
     return Add(name + "add")({y, x});
   }
 
-  // Weighs channels by what all of an image says ("squeeze and excitation").
+  // Weighs channels by global features of the image ("squeeze and excitation").
   SymbolicTensor excited(const SymbolicTensor& x, int64_t squeezed,
                          const EfficientNetBlock& block) {
     const int64_t channels = x.shape()[3];

@@ -201,7 +201,8 @@ class PeerFiles : public ::testing::Test {
     std::ofstream(script) << kPeer;
     const int status =
         std::system(fmt::format("/usr/bin/python3 {} {}", script, folder_->path()).c_str());
-    // Of the script, where it cannot import what it needs; and of the shell, without a Python.
+    // The exit codes of the script, if it cannot import its modules; and of the shell, without a
+    // Python.
     if (WEXITSTATUS(status) == 77 || WEXITSTATUS(status) == 127) return folder_.reset();
     ASSERT_EQ(status, 0);
     found_ = std::make_unique<formats::SafetensorsReader>(

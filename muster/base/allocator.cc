@@ -9,7 +9,7 @@
 
 #include "muster/base/memory_size.h"
 
-// The allocator is the program's choice, so it may not be there.
+// The program chooses the allocator, so it may be missing.
 extern "C" __attribute__((weak)) void mi_option_set_default(mi_option_t option, long value);
 extern "C" __attribute__((weak)) int mi_reserve_os_memory(size_t size, bool commit,
                                                           bool allow_large);
@@ -20,7 +20,7 @@ namespace muster::inline v0_1 {
 #ifdef MUSTER_MIMALLOC_DELAY
 namespace {
 
-// Whether what is only reserved takes nothing from anybody.
+// Whether address space that is only reserved costs nothing.
 bool addresses_are_free() {
   rlimit limit{};
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY) return false;

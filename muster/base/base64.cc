@@ -21,7 +21,7 @@ std::string to_base64(std::string_view bytes) {
 std::optional<std::string> from_base64(std::string_view text) {
   if (text.size() % 4 != 0 || text.size() > INT32_MAX) return std::nullopt;
   if (text.empty()) return "";
-  // OpenSSL takes padding and blanks in places where none may be.
+  // OpenSSL accepts padding and blanks in places where none are allowed.
   const size_t end = std::min(text.find('='), text.size());
   const size_t padding = text.size() - end;
   if (padding > 2 || (padding == 2 && text.back() != '=')) return std::nullopt;

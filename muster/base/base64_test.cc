@@ -20,7 +20,7 @@ TEST(Base64Test, IsThatOfItsStandard) {
   }
 }
 
-TEST(Base64Test, WhatWasWrittenIsRead) {
+TEST(Base64Test, WrittenBytesAreReadBack) {
   std::string bytes;
   for (int i = 0; i < 300; ++i) {
     EXPECT_EQ(from_base64(to_base64(bytes)), bytes) << i;
@@ -28,7 +28,7 @@ TEST(Base64Test, WhatWasWrittenIsRead) {
   }
 }
 
-TEST(Base64Test, WhatIsNoneIsNone) {
+TEST(Base64Test, TextThatIsNotBase64IsRefused) {
   for (const char* text :
        {"Zm8", "Z!8=", "A=B=", "=Zm8", "Z===", "====", "Zm8= ", " m8=", "Zm8\n", "-__-"})
     EXPECT_EQ(from_base64(text), std::nullopt) << text;

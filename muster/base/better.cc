@@ -31,7 +31,7 @@ bool is_in(const auto& words, std::string_view word) {
 
 Better better_by_name(std::string_view name) {
   std::string words = to_lower(name);
-  // Names of several words that say it together.
+  // Names that only have a meaning as several words together.
   for (const std::string_view lower : {"false_positives", "false_negatives", "log_cosh", "brier"}) {
     if (words.find(lower) != std::string::npos) return Better::kLower;
   }
@@ -39,7 +39,7 @@ Better better_by_name(std::string_view name) {
        {"true_positives", "true_negatives", "f_beta", "top_k", "io_u"}) {
     if (words.find(higher) != std::string::npos) return Better::kHigher;
   }
-  // What is always predicted says nothing about the model.
+  // A score of a constant prediction says nothing about the model.
   if (words.find("baseline") != std::string::npos) return Better::kUnknown;
   std::ranges::replace_if(
       words, [](char c) { return c == '/' || c == '-' || c == '.' || c == ' ' || c == ':'; }, '_');

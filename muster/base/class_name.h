@@ -1,4 +1,4 @@
-// How an object's class is called in what users read. Thread safety: a pure function.
+// The name of an object's class in texts for users. Thread safety: a pure function.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace muster::inline v0_1 {
 
-// Gives "RecordLoss" for typeid(object): without the names of what the class stands in. "" where
-// the compiler's name for it cannot be read.
+// Returns "RecordLoss" for typeid(object): without the enclosing namespaces and classes. "" if the
+// compiler's name for it cannot be read.
 MUSTER_PART_EXPORT std::string class_name(const std::type_info& type);
 
 }  // namespace muster::inline v0_1

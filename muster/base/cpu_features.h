@@ -1,5 +1,5 @@
-// Which instructions the processor of this machine has, of those that kernels are chosen by.
-// Thread safety: any thread.
+// The instructions of this machine's processor by which kernels are chosen. Thread safety: any
+// thread.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace muster::inline v0_1 {
 
-// What the processor has and the operating system lets programs use.
+// Features that the processor has and the operating system lets programs use.
 struct CpuFeatures {
   bool avx2 = false;         // with FMA
   bool avx512 = false;       // F, BW, DQ and VL
@@ -18,9 +18,9 @@ struct CpuFeatures {
   bool multiplies_bfloat16() const { return avx512_bf16 || amx_bf16; }
 };
 
-// Gives those of this machine, which are asked for once.
+// Returns the features of this machine, which are queried once.
 const CpuFeatures& cpu_features();
-// Gives "AVX2, AVX512", for messages; "none beyond the baseline" where there is none.
+// Returns "AVX2, AVX512", for messages; "none beyond the baseline" if there is none.
 MUSTER_PART_EXPORT std::string describe(const CpuFeatures& features);
 
 }  // namespace muster::inline v0_1

@@ -10,7 +10,7 @@
 namespace muster::inline v0_1 {
 namespace {
 
-// Gives what Linux tells of the first processor; nothing where it does not.
+// Returns the flags that Linux lists for the first processor; nothing if it lists none.
 std::set<std::string> flags_of_linux() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
@@ -25,7 +25,7 @@ std::set<std::string> flags_of_linux() {
 
 TEST(CpuFeatures, AreThoseThatLinuxTells) {
 #if !defined(__x86_64__)
-  // They have names of x86; under an emulator, Linux tells of the processor below it.
+  // They have names of x86; under an emulator, Linux lists those of the underlying processor.
   EXPECT_EQ(describe(cpu_features()), "none beyond the baseline");
   return;
 #endif

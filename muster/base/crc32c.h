@@ -9,7 +9,7 @@
 
 namespace muster::inline v0_1 {
 
-// Returns the checksum of `bytes`. It uses the processor's instruction where there is one.
+// Returns the checksum of `bytes`. It uses the processor's instruction if there is one.
 MUSTER_PART_EXPORT uint32_t crc32c(Bytes bytes);
 // Given the checksum of some bytes, returns that of these bytes followed by `bytes`.
 MUSTER_PART_EXPORT uint32_t extend_crc32c(uint32_t crc, Bytes bytes);

@@ -41,7 +41,7 @@ TEST(Crc32c, TablesAndInstructionAgreeAtEveryLengthAndAlignment) {
   }
 }
 
-// Long enough for streams side by side, for more than one round of them, and for what is left.
+// Long enough for parallel streams, for more than one round of them, and for a remainder.
 TEST(Crc32c, LongTextsAgreeToo) {
   Random random(derive_key(2, {}));
   std::string text(20'011, '\0');

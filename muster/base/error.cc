@@ -85,7 +85,7 @@ Error from_errno(int error_number, std::string message, std::string hint) {
   switch (error_number) {
     case ENOENT:
     case ENOTDIR:
-    case ELOOP:  // a link that leads nowhere, as one to what is not there
+    case ELOOP:  // a link that leads nowhere counts as a missing file
       kind = ErrorKind::kNotFound;
       break;
     case EAGAIN:
@@ -105,7 +105,8 @@ Error from_errno(int error_number, std::string message, std::string hint) {
     case ENAMETOOLONG:
       kind = ErrorKind::kInvalidArgument;
       break;
-    // No room comes by itself: a scheduler that starts the run again would do so for ever.
+    // Disk space does not come back by itself: a scheduler that starts the run again would do so
+    // for ever.
     case ENOSPC:
     case EDQUOT:
       kind = ErrorKind::kInvalidArgument;

@@ -21,7 +21,8 @@ namespace muster::inline v0_1 {
 
 struct FaultPlan {
   int64_t crash_at = -1;       // index of the change that does not happen any more; -1: never
-  int64_t no_space_from = -1;  // from this change on, what needs space fails with ENOSPC; -1: never
+  int64_t no_space_from = -1;  // from this change on, operations that need space fail with ENOSPC;
+                               // -1: never
   // A crash drops the bytes that were appended to open_writer() files since their last sync. When
   // this is set, they are kept, and half of the append at which it crashed. Staged files stay
   // after while this object lives.

@@ -365,8 +365,9 @@ Result<std::string> FileSystem::read_file(const std::string& path) {
   if (!reader.ok()) return reader.error();
   Result<uint64_t> size = reader.value()->size();
   if (!size.ok()) return size.error();
-  // There is room for one byte more: when the buffer is full, the file grew, or has no size, as
-  // those of /proc. Memory follows what comes: a size may be a lie of who serves the file.
+  // The buffer is one byte longer than the file: when it is full, the file grew, or has no size, as
+  // files of /proc. Memory grows with the bytes read, because a file server may report a wrong
+  // size.
   constexpr uint64_t kTrusted = uint64_t{64} << 20;
   std::string content(std::min(size.value(), kTrusted) + 1, '\0');
   size_t length = 0;
@@ -416,7 +417,7 @@ Result<std::vector<DirectoryEntry>> FileSystem::list_entries(const std::string& 
   if (!names.ok()) return names.error();
   std::vector<DirectoryEntry> entries;
   for (std::string& name : names.value()) {
-    // Of a disk some cannot be looked at: removed since, or links that lead nowhere.
+    // Some entries of a disk have no info: they were removed since, or are links that lead nowhere.
     const Result<FileInfo> found = info(join_path(path, name));
     if (found.ok()) {
       entries.push_back({std::move(name), found.value()});
@@ -438,7 +439,7 @@ Status FileSystem::remove_tree(const std::string& path) {
       if (Status removed = remove_tree(join_path(path, name)); !removed.ok()) return removed;
     }
   }
-  // In a store a folder goes with the last that is in it.
+  // In a store a folder disappears with its last object.
   Status removed = remove(path);
   return !removed.ok() && removed.error().kind() == ErrorKind::kNotFound ? Status() : removed;
 }

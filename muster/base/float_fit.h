@@ -1,7 +1,7 @@
-// Whether float32 tells the numbers of a column apart. Identifiers, dates such as 20180131 and
-// times in seconds are larger than 2^24, where float32 has no place for every whole number: two
-// neighbours become one number, and nothing that learns can tell them apart any more.
-// Thread safety: values.
+// Whether float32 distinguishes the numbers of a column. Identifiers, dates such as 20180131 and
+// times in seconds are larger than 2^24, where float32 cannot represent every whole number: two
+// neighbours become one number, and a model cannot distinguish them any more. Thread safety:
+// values.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ inline bool is_lost_in_float(double number) {
          static_cast<double>(static_cast<float>(number)) != number;
 }
 
-// The numbers of a column, one after another. What is missing or infinite does not count.
+// Looks at the numbers of a column, one after another. Missing or infinite values do not count.
 class FloatFit {
  public:
   // Counts a number of the column.
@@ -32,7 +32,7 @@ class FloatFit {
     rounds_ = true;
     lost_ = lost_ || std::abs(number) > kLargestExactFloat;
   }
-  // Counts what the other has counted.
+  // Adds the counts of the other.
   void merge(const FloatFit& other) {
     least_ = std::min(least_, other.least_);
     most_ = std::max(most_, other.most_);
@@ -40,14 +40,14 @@ class FloatFit {
     lost_ = lost_ || other.lost_;
   }
   static constexpr int64_t kNumbers = 4;  // that store() writes
-  // Writes what is known, so that replicas can exchange it.
+  // Writes the counts, so that replicas can exchange them.
   void store(double* numbers) const {
     numbers[0] = least_;
     numbers[1] = most_;
     numbers[2] = rounds_ ? 1 : 0;
     numbers[3] = lost_ ? 1 : 0;
   }
-  // What store() has written.
+  // Reads the numbers that store() has written.
   static FloatFit load(const double* numbers) {
     FloatFit fit;
     fit.least_ = numbers[0];
@@ -56,7 +56,7 @@ class FloatFit {
     fit.lost_ = numbers[3] > 0;
     return fit;
   }
-  // False where a number is lost, and where all lie so close to each other that float32 has a few
+  // False if a number is lost, and where all lie so close to each other that float32 has a few
   // thousand places for them at most.
   bool fits() const {
     if (lost_) return false;

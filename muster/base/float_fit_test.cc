@@ -13,7 +13,7 @@ bool fit(std::initializer_list<double> numbers) {
   return fit.fits();
 }
 
-TEST(FloatFitTest, WhatFloat32TellsApart) {
+TEST(FloatFitTest, NumbersThatFloat32Distinguishes) {
   EXPECT_TRUE(fit({}));
   EXPECT_TRUE(fit({0.1, 0.7, 3.3}));
   EXPECT_TRUE(fit({1, 16777216}));
@@ -23,7 +23,7 @@ TEST(FloatFitTest, WhatFloat32TellsApart) {
   EXPECT_TRUE(fit({1, std::nan(""), std::numeric_limits<double>::infinity()}));
 }
 
-TEST(FloatFitTest, WhatFallsTogether) {
+TEST(FloatFitTest, NumbersThatFloat32DoesNotTellApart) {
   EXPECT_FALSE(fit({1, 16777217}));
   EXPECT_FALSE(fit({20180131, 20180201}));
   EXPECT_FALSE(fit({1517443200.25}));

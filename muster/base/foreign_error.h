@@ -12,10 +12,10 @@ namespace muster::inline v0_1 {
 // Returns an Internal error such as "std::runtime_error was thrown: no such column"; std::bad_alloc
 // gets a hint.
 Error foreign_error(const std::exception& error);
-// Returns an Internal error for what is no std::exception.
+// Returns an Internal error for an exception that is no std::exception.
 Error unknown_error();
-// Returns the exception that is being handled: an Error as it is, and others as above. REQUIRES: an
-// exception is being handled.
+// Returns the exception that is being handled: an Error unchanged, and others as above. REQUIRES:
+// an exception is being handled.
 MUSTER_PART_EXPORT Error current_error();
 
 }  // namespace muster::inline v0_1

@@ -18,7 +18,7 @@ std::string host_identity() {
   if (!(file >> identity)) {
     throw Error(ErrorKind::kUnavailable, "cannot read /proc/sys/kernel/random/boot_id");
   }
-  // Names of sockets are those of a network namespace.
+  // Names of sockets belong to a network namespace.
   std::error_code ignored;
   const auto network = std::filesystem::read_symlink("/proc/self/ns/net", ignored);
   return identity + "/" + network.string();

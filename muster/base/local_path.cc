@@ -9,7 +9,7 @@ namespace muster::inline v0_1 {
 
 Result<std::string> local_path(const std::string& path) {
   if (path.empty()) return invalid_argument("a file path is empty");
-  // The system would take what stands before it for the whole.
+  // The system would take the part before it for the whole.
   if (path.find('\0') != std::string::npos) {
     return invalid_argument("the path '" + printable_beginning(path) + "' holds a zero byte",
                             "no file has such a name: correct it where it comes from");

@@ -7,8 +7,8 @@
 
 namespace muster::inline v0_1 {
 
-// Returns the path on this machine that `path` names: `path` itself when it is plain, and what
-// follows file:// when it is such a URI ("file:///models/a", "file://localhost/models/a"). Returns
+// Returns the path on this machine that `path` names: `path` itself if it is plain, and the part
+// after file:// if it is such a URI ("file:///models/a", "file://localhost/models/a"). Returns
 // InvalidArgument for another scheme, which it names, for a URI without an absolute path, for an
 // empty path, and for one that holds a zero byte.
 Result<std::string> local_path(const std::string& path);

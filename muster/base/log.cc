@@ -41,8 +41,8 @@ std::string utc(std::chrono::system_clock::time_point time) {
                      ms % 1000);
 }
 
-// The text with all lines but the first indented, by which its end is known; those that are stay as
-// they are.
+// The text with all lines except the first indented, by which its end is known; indented lines stay
+// unchanged.
 std::string with_indent(std::string_view text) {
   std::string indented;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -106,7 +106,8 @@ class Sink : public spdlog::sinks::base_sink<std::mutex> {
             "\n");
       return;
     }
-    // Untrusted texts stand in many messages, and none of ours steers a terminal.
+    // Many messages contain untrusted texts, and no message of ours contains control sequences for
+    // a terminal.
     const std::string indented = with_indent(printable_lines(text));
     spdlog::details::log_msg whole = message;
     whole.payload = indented;
@@ -146,7 +147,7 @@ class Sink : public spdlog::sinks::base_sink<std::mutex> {
   const bool color_;
   std::atomic<bool> json_;
   const std::string progress_;
-  bool open_ = false;  // a status stands there
+  bool open_ = false;  // a status is shown there
 };
 
 // It is never destroyed, because threads that end late may still log why.
@@ -180,7 +181,7 @@ Log& instance() {
   return *log;
 }
 
-// Whether a text is said for the first time, and may be.
+// Whether a text is logged for the first time, and within the limit.
 bool is_first(std::string_view message) {
   // Untrusted peers may send any number of texts.
   constexpr size_t kMostOnce = 1000;

@@ -38,7 +38,7 @@ TEST_F(LogDeathTest, ALineHasALevelAndATime) {
       ExitedWithCode(0), "^W [0-9:]{8} one\nW [0-9:]{8} two\n$");
 }
 
-TEST_F(LogDeathTest, AMessageOfSeveralLinesIsIndentedBehindTheFirst) {
+TEST_F(LogDeathTest, AMessageOfSeveralLinesIsIndentedAfterTheFirst) {
   EXPECT_EXIT(
       {
         log::error("InvalidArgument: two do not fit\nmissing a\n\nextra b\n  hint: take another");
@@ -58,7 +58,7 @@ TEST_F(LogDeathTest, AMessageDoesNotSteerATerminal) {
       ExitedWithCode(0), "^E [0-9:]{8} there is no column '.x1b.31mred.x0d'\n  hint: a\n$");
 }
 
-TEST_F(LogDeathTest, WhatIsSaidOnceIsRememberedForAThousandTexts) {
+TEST_F(LogDeathTest, LinesLoggedOnceAreRememberedForAThousandTexts) {
   EXPECT_EXIT(
       {
         for (int i = 0; i < 1500; ++i) log::warning_once("text " + std::to_string(i));

@@ -33,7 +33,7 @@ bool is_there_for_ipv6() {
 
 }  // namespace
 
-// Where neither is there, errors name the one that everybody knows.
+// If neither exists, errors name the better known one.
 std::string loopback_host() {
   static const bool only_ipv6 = !is_there_for_ipv4() && is_there_for_ipv6();
   return only_ipv6 ? "::1" : "127.0.0.1";

@@ -42,7 +42,7 @@ TEST(Loopback, IsThatOfIpv6WhereThisIsAlone) {
   EXPECT_EQ(status, 0);
 }
 
-// Run by the test above, where it is so.
+// Run by the test above, in such a namespace.
 TEST(Loopback, DISABLED_InANamespaceOfIpv6) {
   EXPECT_EQ(loopback_host(), "::1");
   EXPECT_EQ(loopback_address(7), "[::1]:7");

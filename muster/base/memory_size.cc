@@ -23,7 +23,7 @@ uint64_t memory_limit() {
     const bool second_version = parts[0] == "0" && parts[1].empty();
     if (!second_version && std::ranges::find(controllers, "memory") == controllers.end()) continue;
     const std::string root = second_version ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
-    // Inside a container the path may be that of the host, while only the root is mounted.
+    // Inside a container the path may be the host's, while only the root is mounted.
     std::string group = parts[2];
     for (;;) {
       const std::string folder = root + (group == "/" ? "" : group);

@@ -11,8 +11,8 @@
 namespace muster::inline v0_1 {
 namespace {
 
-// "; did you mean 'data'?", where a name of `names` is near that of `path`. Any letter is near any
-// other, so short names tell nothing.
+// "; did you mean 'data'?", if a name of `names` is near that of `path`. Any letter is near any
+// other, so short names are not compared.
 std::string meant(const std::string& path, const std::vector<std::string>& names) {
   constexpr size_t kShort = 3;
   const std::string name(base_name(path));
@@ -31,7 +31,7 @@ std::string what_stands_beside(FileSystem& files, const std::string& path) {
   Result<std::vector<std::string>> names = files.list_directory(folder);
   if (!names.ok()) {
     const std::string above = directory_of(folder);
-    // Of a bucket, the store itself says most.
+    // For a bucket, the store's own message says most.
     if (above == folder || root_size(folder) == folder.size() ||
         names.error().kind() != ErrorKind::kNotFound) {
       return names.error().message();

@@ -1,6 +1,6 @@
-// Opens files that a user has named: who names one that is not there is told what is. Files that
-// are looked for again and again are opened by their FileSystem itself, which looks no further.
-// Thread safety: a free function.
+// Opens files that a user has named. If the file is missing, the error lists the files that exist
+// there. Files that are looked for again and again are opened by their FileSystem itself, which
+// looks no further. Thread safety: a free function.
 #pragma once
 
 #include <memory>
@@ -10,12 +10,12 @@
 
 namespace muster::inline v0_1 {
 
-// Says for a hint what the folder of `path` holds, and which name of it is near; or that this
-// folder is not there.
+// Returns for a hint the content of the folder of `path`, and the nearest name in it; or says that
+// this folder does not exist.
 std::string what_stands_beside(FileSystem& files, const std::string& path);
 
-// Gives a reader, or the error of FileSystem::open_reader(). The hint of a NotFound lists what the
-// folder holds in place of the file, or names the folder that is not there.
+// Returns a reader, or the error of FileSystem::open_reader(). The hint of a NotFound lists the
+// content of the folder, or names the missing folder.
 Result<std::unique_ptr<FileReader>> open_named_file(FileSystem& files, const std::string& path);
 
 }  // namespace muster::inline v0_1

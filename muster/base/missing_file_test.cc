@@ -7,7 +7,7 @@
 namespace muster::inline v0_1 {
 namespace {
 
-TEST(OpenNamedFile, WhoFindsNoFileIsToldWhatIsThere) {
+TEST(OpenNamedFile, AMissingFileIsReportedWithTheFilesOfItsFolder) {
   TempDirectory temp;
   FileSystem& files = local_file_system();
   const auto hint = [&](const std::string& name) {

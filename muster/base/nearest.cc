@@ -51,7 +51,8 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
   std::optional<std::string> found;
   size_t least = most + 1;
   for (const std::string& candidate : known) {
-    // At least so many letters are added or left out. A word of megabytes costs nothing then.
+    // At least this many letters are added or left out. A word of megabytes therefore costs
+    // nothing.
     const size_t longer = std::max(wanted.size(), candidate.size());
     if (longer - std::min(wanted.size(), candidate.size()) >= least) continue;
     const size_t apart = distance(wanted, plain(candidate));

@@ -9,7 +9,7 @@
 
 namespace muster::inline v0_1 {
 
-// "did you mean 'rate'?" where one of `known` is nearest() to `name`, else `otherwise`.
+// "did you mean 'rate'?" if one of `known` is nearest() to `name`, else `otherwise`.
 MUSTER_PART_EXPORT std::string nearest_hint(std::string_view name,
                                             const std::vector<std::string>& known,
                                             const std::string& otherwise);

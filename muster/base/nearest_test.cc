@@ -41,7 +41,7 @@ TEST(NearestTest, OffersNothingFarFetched) {
 }
 
 TEST(NearestTest, AVeryLongWordCostsNothing) {
-  // A table of all its letters by those of a flag would take gigabytes.
+  // A table of all its letters times the letters of a flag would take gigabytes.
   EXPECT_EQ(nearest(std::string(1 << 26, 'x'), kFlags), std::nullopt);
 }
 

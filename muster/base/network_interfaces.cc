@@ -73,7 +73,7 @@ std::string own_address_towards(const std::string& host, std::string* why_not) {
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* list = nullptr;
-  // A socket of datagrams is bound by connect(), and a port is part of what it connects to.
+  // A socket of datagrams is bound by connect(), which needs a port.
   if (const int code = getaddrinfo(host.c_str(), "9", &hints, &list); code != 0) {
     if (why_not != nullptr) *why_not = gai_strerror(code);
     return "";

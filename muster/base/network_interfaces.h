@@ -6,7 +6,7 @@
 
 namespace muster::inline v0_1 {
 
-// An interface and its numeric addresses, without those that are valid on one link only.
+// An interface and its numeric addresses, without addresses that are valid on one link only.
 struct NetworkInterface {
   std::string name{};
   std::vector<std::string> addresses{};  // IPv4 first
@@ -17,14 +17,13 @@ struct NetworkInterface {
 // Returns nothing when the system does not say.
 std::vector<NetworkInterface> network_interfaces();
 
-// The numeric addresses behind a name or a number, in the system's order. Nothing, with the reason
-// in `why_not` where that is given, when there are none. It may ask a name server, and so take
-// seconds.
+// The numeric addresses of a host name or number, in the system's order. Empty if there are none,
+// with the reason in `why_not` if that is given. It may ask a name server, and so take seconds.
 std::vector<std::string> addresses_of(const std::string& host, std::string* why_not = nullptr);
 
 // The numeric address of this machine from which it reaches `host`: of the interface that the
-// system's routes choose; nothing is sent. "", with the reason in `why_not` where that is given,
-// for a name that has no address here and a host that no route leads to. It may ask a name server.
+// system's routes choose; nothing is sent. "", with the reason in `why_not` if that is given, for a
+// name that has no address here and a host that no route leads to. It may ask a name server.
 std::string own_address_towards(const std::string& host, std::string* why_not = nullptr);
 
 // Whether `host` is a numeric address that an interface of this machine owns.

@@ -1,4 +1,4 @@
-// Untrusted text in messages: what stands in a damaged file must not steer a terminal. Thread
+// Untrusted text in messages: the content of a damaged file must not control a terminal. Thread
 // safety: a pure function.
 #pragma once
 
@@ -11,15 +11,14 @@
 namespace muster::inline v0_1 {
 
 // Returns the text with each byte of a control character, and each byte that is no part of UTF-8,
-// written as "\x1b"; all else stays as it is. Text that a terminal shows as it is comes back
-// unchanged.
+// written as "\x1b"; all else stays unchanged, including text that a terminal shows unchanged.
 MUSTER_PART_EXPORT std::string printable(std::string_view text);
 
-// The same, where line ends and tabs stay: for messages of several lines.
+// The same, if line ends and tabs stay: for messages of several lines.
 std::string printable_lines(std::string_view text);
 
-// What printable() gives of the first `most` bytes; "..." follows a text that is longer. For
-// messages about a text that may have any length.
+// printable() of the first `most` bytes; "..." follows a longer text. For messages about a text
+// that may have any length.
 MUSTER_PART_EXPORT std::string printable_beginning(std::string_view text, size_t most = 100);
 
 }  // namespace muster::inline v0_1

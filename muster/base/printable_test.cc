@@ -7,7 +7,7 @@
 namespace muster::inline v0_1 {
 namespace {
 
-TEST(Printable, WhatATerminalShowsStaysAsItIs) {
+TEST(Printable, TextThatATerminalShowsStaysAsItIs) {
   for (const char* text : {"", "plain 'text' \\x", "é", "€ = 1", "\U0001f600", "\xc2\xa0"}) {
     EXPECT_EQ(printable(text), text);
   }

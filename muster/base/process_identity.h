@@ -10,8 +10,8 @@
 namespace muster::inline v0_1 {
 
 struct ProcessIdentity {
-  // Where process numbers mean the same: this start of the machine, and this name space of
-  // processes. Empty when it cannot be told.
+  // Identifies the scope in which process numbers are unique: this boot of the machine and this
+  // name space of processes. Empty if that cannot be determined.
   std::string space{};
   int64_t process = 0;
 };
@@ -22,7 +22,7 @@ ProcessIdentity own_process();
 // nothing is known, and while another one has its number.
 bool has_ended(const ProcessIdentity& other);
 
-// What tells a process of a task from the one before it: a random number, never 0.
+// Distinguishes a process of a task from an earlier one: a random number, never 0.
 MUSTER_PART_EXPORT uint64_t new_incarnation();
 
 }  // namespace muster::inline v0_1

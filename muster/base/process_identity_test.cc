@@ -15,7 +15,7 @@ TEST(ProcessIdentityTest, AProcessHasEndedWhenItsParentKnows) {
   ASSERT_GT(child.process, 0);
   ASSERT_EQ(waitpid(static_cast<pid_t>(child.process), nullptr, 0), child.process);
   EXPECT_TRUE(has_ended(child));
-  // The same number elsewhere, or nobody knows where, says nothing.
+  // The same number in another space, or in an unknown one, says nothing.
   for (const char* space : {"another", ""})
     EXPECT_FALSE(has_ended({.space = space, .process = child.process})) << space;
   EXPECT_FALSE(has_ended({.space = child.space, .process = 0}));

@@ -24,7 +24,8 @@ class BlockingQueue {
   BlockingQueue(const BlockingQueue&) = delete;
   BlockingQueue& operator=(const BlockingQueue&) = delete;
 
-  // Waits for room. False, and the entry is dropped, when the queue is or gets closed.
+  // Waits until the queue has space for an entry. Returns false, and drops the entry, when the
+  // queue is or gets closed.
   bool push(T entry) {
     std::unique_lock lock(mutex_);
     has_room_.wait(lock, [&] { return closed_ || entries_.size() < capacity_; });
@@ -53,7 +54,7 @@ class BlockingQueue {
     has_entry_.notify_all();
   }
 
-  // close(), and what is inside is dropped.
+  // close(), and the entries inside are dropped.
   void cancel() {
     std::deque<T> dropped;
     {

@@ -45,7 +45,7 @@ TEST(RandomKey, DerivationComposesAndSeparates) {
     }
   }
   EXPECT_EQ(seen.size(), 4u * (1 + 20 + 400));
-  // A child is not what its parent draws.
+  // A child key differs from all draws of its parent.
   const RandomKey parent = derive_key(3, {});
   Random drawn(parent);
   EXPECT_NE(parent.derive(0).key, drawn.next_u64());

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kMostShown = 4096;  // of a path: the longest that the system takes
 
-// REQUIRES: that of no regular file.
+// REQUIRES: the mode of no regular file.
 const char* kind_of(mode_t mode) {
   if (S_ISDIR(mode)) return "a directory";
   if (S_ISFIFO(mode)) return "a named pipe";
@@ -35,7 +35,7 @@ Error no_file(mode_t mode, const std::string& path, bool writes) {
   return invalid_argument("'" + path + "' is " + kind_of(mode) + ", not a file", hint);
 }
 
-// 0 for what is not there.
+// 0 for a missing path.
 mode_t mode_of(const std::string& local) {
   struct stat status {};
   return ::stat(local.c_str(), &status) == 0 ? status.st_mode : 0;

@@ -1,4 +1,4 @@
-// Secrets, and what proves that one knows them. Pure functions but random_secret(); thread-safe.
+// Secrets, and proofs of knowing them. Pure functions except random_secret(); thread-safe.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@ namespace muster::inline v0_1 {
 // 64 hexadecimal digits from the system's random numbers. Throws Unavailable.
 std::string random_secret();
 
-// HMAC-SHA-256 (RFC 2104) of `message` under `secret`: 32 bytes, which only those can make who know
-// the secret, and from which it cannot be learned.
+// HMAC-SHA-256 (RFC 2104) of `message` under `secret`: 32 bytes, which can only be computed with
+// the secret, and from which the secret cannot be computed.
 MUSTER_PART_EXPORT std::string proof_of(std::string_view secret, std::string_view message);
 
-// Whether both are the same. The time it takes tells nothing of where they differ.
+// Whether both are equal. The time it takes does not depend on where they differ.
 bool same_secret(std::string_view a, std::string_view b);
 
 }  // namespace muster::inline v0_1

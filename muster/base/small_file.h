@@ -8,8 +8,8 @@
 
 namespace muster::inline v0_1 {
 
-// Returns what FileSystem::read_file() does of a file of at most `most` bytes, and Corrupt for a
-// larger one, of which nothing is read.
+// As FileSystem::read_file() for a file of at most `most` bytes; Corrupt for a larger one, of which
+// nothing is read.
 Result<std::string> read_small_file(FileSystem& files, const std::string& path, uint64_t most);
 
 }  // namespace muster::inline v0_1

@@ -1,5 +1,5 @@
-// What a writer that was killed left behind. Thread safety: all calls from any thread; the files
-// are locked against other threads and processes.
+// Staging files that a killed writer left behind. Thread safety: all calls from any thread; the
+// files are locked against other threads and processes.
 //
 // A live writer holds a lock of the operating system on its staging file, which ends with its
 // process, however that ends. So a staging file that can be locked has no live writer. On file
@@ -14,8 +14,8 @@ namespace muster::inline v0_1 {
 // has taken it for a leftover: then another name is needed.
 bool claim_staging_file(int fd);
 
-// Removes the files "<directory>/<prefix>..." that no live writer holds; what cannot be removed
-// stays. `directory` is a local path.
+// Removes the files "<directory>/<prefix>..." that no live writer holds; files that cannot be
+// removed stay. `directory` is a local path.
 void remove_staging_leftovers(const std::string& directory, const std::string& prefix);
 
 }  // namespace muster::inline v0_1

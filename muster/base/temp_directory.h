@@ -1,5 +1,5 @@
-// A new empty directory for one test, removed with all it holds when the object goes.
-// Thread safety: construct and destroy on one thread; each object has its own directory.
+// A new empty directory for one test, removed with its content when the object is destroyed. Thread
+// safety: construct and destroy on one thread; each object has its own directory.
 #pragma once
 
 #include <string>

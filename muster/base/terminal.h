@@ -9,7 +9,7 @@
 namespace muster::inline v0_1 {
 
 // A program may be started with a standard stream closed. The next file it opens would take the
-// number of that stream, and what is meant for people would be written into the file. So this opens
+// number of that stream, and texts for users would be written into the file. So this opens
 // /dev/null for each standard stream that is closed.
 void open_standard_streams();
 

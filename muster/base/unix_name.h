@@ -1,4 +1,4 @@
-// Names of Unix sockets that are on no disk, and whose process is at the other end. Thread-safe.
+// Names of Unix sockets that are on no disk, and the process at their other end. Thread-safe.
 #pragma once
 
 #include <sys/socket.h>
@@ -9,7 +9,7 @@
 namespace muster::inline v0_1 {
 
 // A name in the abstract name space, which processes of one network namespace share: nothing to
-// clean up. What is longer than the system's 107 bytes is cut.
+// clean up. A name longer than the system's 107 bytes is cut.
 class UnixName {
  public:
   explicit UnixName(const std::string& name);

@@ -1,4 +1,4 @@
-// The error for a name that nothing has, as it is told everywhere. Thread safety: a pure function.
+// The error for an unknown name, with the same text everywhere. Thread safety: a pure function.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace muster::inline v0_1 {
 
-// Gives InvalidArgument "the Estimator has no parameter 'rat'; it has 'rate', 'units'" for `owner`
-// "the Estimator", `kind` "parameter", `name` "rat" and `known`, the names there are. Its hint asks
-// for the nearest of them, or is `otherwise` where none is near.
+// Returns InvalidArgument "the Estimator has no parameter 'rat'; it has 'rate', 'units'" for
+// `owner` "the Estimator", `kind` "parameter", `name` "rat" and `known`, the existing names. Its
+// hint proposes the nearest of them, or is `otherwise` if none is near.
 MUSTER_PART_EXPORT Error unknown_name(const std::string& owner, const std::string& kind,
                                       const std::string& name,
                                       const std::vector<std::string>& known,

@@ -21,7 +21,7 @@ size_t root_size(std::string_view path) {
   if (scheme.empty()) return path.starts_with('/') ? 1 : 0;
   const size_t host = scheme.size() + 3;
   const size_t end = std::min(path.size(), path.find('/', host));
-  // Of "file:///a", as of "/a", the slash belongs to the root.
+  // In "file:///a", as in "/a", the slash belongs to the root.
   return end == host && end < path.size() ? end + 1 : end;
 }
 

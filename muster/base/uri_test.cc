@@ -39,7 +39,7 @@ TEST(Uri, BucketHasNoParent) {
   EXPECT_EQ(base_name("file:///x"), "x");
 }
 
-// Taken apart and joined again, a path below a root is what it was.
+// A path below a root can be split and joined again without a change.
 TEST(Uri, PartsMakeThePathAgain) {
   for (const std::string path : {"s3://b/x", "s3://b/x/y.z", "gs://b/x/", "file:///x", "/x", "/x/y",
                                  "a/b", "http://host:80/a/b"})

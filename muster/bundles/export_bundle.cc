@@ -178,7 +178,7 @@ class Export {
 std::vector<BundleExported> export_bundle(FileSystem& files, const std::string& file,
                                           const std::string& prefix,
                                           const ExportBundleOptions& options) {
-  // The file `checkpoint` there is that of Muster's run.
+  // The file `checkpoint` there belongs to Muster's run.
   if (directory_of(prefix) == directory_of(file)) {
     throw invalid_argument(
         fmt::format("'{}' lies in the folder of '{}', whose file 'checkpoint' would be replaced",

@@ -16,7 +16,7 @@ using formats::internal::Message;
 
 // The key under which the graph itself lies, a text.
 constexpr const char* kObjectGraphKey = "_CHECKPOINTABLE_OBJECT_GRAPH";
-// What the keys of variables end with, after the path of objects.
+// The end of the keys of variables, after the path of objects.
 constexpr std::string_view kValue = "/.ATTRIBUTES/VARIABLE_VALUE";
 
 // TrackableObjectGraph, its nodes, and their attributes.

@@ -1,8 +1,7 @@
-// What the variables of a checkpoint are called. One that tf.train.Saver or an Estimator saved has
-// their names as keys; one that tf.train.Checkpoint or a Keras model saved has paths of objects,
-// and an object graph that knows the names.
-// Source of the format: tensorflow/core/protobuf/trackable_object_graph.proto.
-// Thread safety: pure functions.
+// The names of the variables of a checkpoint. A checkpoint that tf.train.Saver or an Estimator
+// saved has their names as keys; one that tf.train.Checkpoint or a Keras model saved has paths of
+// objects, and an object graph that contains the names. Source of the format:
+// tensorflow/core/protobuf/trackable_object_graph.proto. Thread safety: pure functions.
 #pragma once
 
 #include <map>
@@ -14,13 +13,13 @@
 namespace muster::inline v0_1::tensorflow {
 
 // The names that variables were made with ("dense/kernel"), by their keys in the checkpoint.
-// Variables without one are left out, and those whose name another variable has too. Throws Corrupt
-// for what is no object graph.
+// Variables without a name are left out, and variables whose name another variable has too. Throws
+// Corrupt for bytes that are no object graph.
 std::map<std::string, std::string> names_in_object_graph(Bytes graph);
 
 // The keys of all tensors of a checkpoint but the object graph, by name: the name that a variable
-// was made with, where the object graph knows it, else the path of objects to it
-// ("model/layer_with_weights-0/kernel"); else the key. Throws Corrupt where the graph is damaged.
+// was made with, if the object graph knows it, else the path of objects to it
+// ("model/layer_with_weights-0/kernel"); else the key. Throws Corrupt if the graph is damaged.
 std::map<std::string, std::string> keys_by_name(const BundleReader& bundle);
 
 }  // namespace muster::inline v0_1::tensorflow

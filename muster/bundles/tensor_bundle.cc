@@ -78,7 +78,7 @@ std::string data_path(const std::string& prefix, int shard, int shards) {
   return fmt::format("{}.data-{:05d}-of-{:05d}", prefix, shard, shards);
 }
 
-// The product, or nothing where it is no number of elements that memory has.
+// The product, or nothing if it is larger than any memory.
 std::optional<uint64_t> elements_of(const std::vector<int64_t>& shape) {
   uint64_t all = 1;
   for (const int64_t size : shape) {

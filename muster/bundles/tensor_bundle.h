@@ -1,8 +1,8 @@
 // Checkpoints in TensorFlow's format of version 2 ("tensor bundles"): "<prefix>.index", a sorted
-// table that says what lies where, and "<prefix>.data-00000-of-00002" and so on, which hold the
-// bytes. Numbers are as in the files; tensorflow_checkpoint.h makes tensors of them.
-// Source of the format: tensorflow/core/protobuf/tensor_bundle.proto.
-// Thread safety: a reader may be shared; a writer belongs to one thread.
+// table of the places of all tensors, and "<prefix>.data-00000-of-00002" and so on, which hold the
+// bytes. Numbers are as in the files; tensorflow_checkpoint.h makes tensors of them. Source of the
+// format: tensorflow/core/protobuf/tensor_bundle.proto. Thread safety: a reader may be shared; a
+// writer belongs to one thread.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ enum class BundleDtype : int {
 
 // The bytes of one element; 0 for texts, and for dtypes that are not in the table above.
 size_t element_bytes(BundleDtype dtype);
-// "float32", "string"; "dtype 21" for one that is not in the table above.
+// "float32", "string"; "dtype 21" for a dtype that is not in the table above.
 std::string describe(BundleDtype dtype);
 
 // Elements that lie together in one file.
@@ -64,9 +64,9 @@ struct BundleEntry {
 // An open checkpoint, whose index has been read and verified.
 class BundleReader {
  public:
-  // Throws NotFound where there is no "<prefix>.index", Corrupt where the index is damaged, does
-  // not agree with itself, or names a file that is not there or is too short, and InvalidArgument
-  // for one of a machine with the other order of bytes.
+  // Throws NotFound if there is no "<prefix>.index", Corrupt if the index is damaged, contradicts
+  // itself, or names a file that is missing or too short, and InvalidArgument for a file in the
+  // other byte order.
   BundleReader(FileSystem& files, std::string prefix);
 
   const std::string& prefix() const { return prefix_; }
@@ -101,18 +101,18 @@ class BundleReader {
 // checkpoint has its name when end() returns.
 class BundleWriter {
  public:
-  // Throws what opening the file throws.
+  // Throws the errors of opening the file.
   BundleWriter(FileSystem& files, std::string prefix);
 
   // Adds a tensor of numbers, in memory order. Throws InvalidArgument for a name that is empty or
-  // there already, and what writing throws.
+  // exists already, and the errors of writing.
   void add(const std::string& name, BundleDtype dtype, const std::vector<int64_t>& shape,
            Bytes bytes);
   // Adds texts.
   void add_texts(const std::string& name, const std::vector<int64_t>& shape,
                  const std::vector<std::string>& texts);
-  // Writes the index, and gives both files their names, the index last. Throws what writing throws;
-  // nothing is there then under the index's name that was not there before.
+  // Writes the index, and gives both files their names, the index last. Throws the errors of
+  // writing; then no new file exists under the index's name.
   void end();
 
  private:

@@ -1,7 +1,7 @@
-// The index of a checkpoint of TensorFlow out of anything: as a file, and as entries in a table
-// that is whole, since checksums keep nearly all changed files from what reads entries. Each entry
-// of an input is a byte with the length of its key, the key, a byte with that of its value, and
-// the value.
+// Makes the index of a TensorFlow checkpoint from any bytes: as a file, and as entries in a whole
+// table, because checksums keep nearly all changed files from the code that reads entries. Each
+// entry of an input is a byte with the length of its key, the key, a byte with the length of its
+// value, and the value.
 #include "muster/bundles/internal/slice_key.h"
 #include "muster/bundles/internal/sorted_table.h"
 #include "muster/bundles/object_graph.h"

@@ -67,7 +67,7 @@ TEST(SortedTable, AFileThatIsCutShortIsDamaged) {
 }
 
 // By hand from the description of ordered code: the name ends with 0 1, numbers from -64 to 63 take
-// one byte whose first bit is set, larger ones two whose first two bits are.
+// one byte whose first bit is set, larger ones two bytes whose first two bits are.
 TEST(SliceKey, IsOrderedCode) {
   using namespace std::string_literals;
   EXPECT_EQ(slice_key("w", {{0, 3}, {0, -1}}), "\0w\0\1\1\2\x80\x83\x80\x7f"s);
@@ -131,7 +131,7 @@ TEST_F(BundleTest, DamageOfDataIsNamedWithTheTensor) {
   }
 }
 
-TEST_F(BundleTest, AFileOfDataThatIsAwayOrTooShortIsSaid) {
+TEST_F(BundleTest, AFileOfDataThatIsAwayOrTooShortIsReported) {
   ASSERT_TRUE(files_.write_atomically(data(), std::string_view("short")).ok());
   Error error = error_of([&] { BundleReader(files_, prefix_); });
   EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);

@@ -74,7 +74,7 @@ TEST(VariableNames, OfTwoOptimizersOfOneKind) {
 }
 
 // A variable may be called like an optimizer, and a layer like a slot.
-TEST(VariableNames, WhatIsNoSlotOfAVariableKeepsItsName) {
+TEST(VariableNames, AVariableThatIsNoSlotKeepsItsName) {
   EXPECT_THAT(muster_names({"net/Adam", "net/m"}),
               UnorderedElementsAre(Pair("net/Adam", "net/Adam"), Pair("net/m", "net/m")));
 }

@@ -1,4 +1,5 @@
-// Laws of loops written by hand on parameter servers; each task is a thread with its own TF_CONFIG.
+// Invariants of loops written by hand on parameter servers; each task is a thread with its own
+// TF_CONFIG.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -115,14 +116,14 @@ TEST(ServedLoop, EachExampleIsTrainedOnOnceInEachPass) {
   });
   EXPECT_EQ(seen.size(), 91u);
   for (const auto& [id, times] : seen) EXPECT_EQ(times, 2) << id;
-  // All have waited until nobody made a step any more.
+  // All have waited until no worker made a step any more.
   ASSERT_EQ(steps.size(), 3u);
   EXPECT_EQ(steps[0], steps[1]);
   EXPECT_EQ(steps[0], steps[2]);
   EXPECT_GE(steps[0], 2 * 13);
 }
 
-TEST(ServedLoop, BehindTheEndOfTrainingAllSeeTheSameWeights) {
+TEST(ServedLoop, AfterTheEndOfTrainingAllSeeTheSameWeights) {
   std::mutex mutex;
   std::vector<double> sums;
   run_cluster({.workers = 3}, [&](const Task& task) {
@@ -200,9 +201,9 @@ TEST(ServedLoop, AWorkerWithoutDataIsNoHindranceAndSeesTheSameWeights) {
   EXPECT_TRUE(weights[0].equal(weights[1])) << weights[0] << weights[1];
 }
 
-// --- who is told to stop ---
+// --- tasks that are asked to stop ---
 
-TEST(ServedLoop, AWorkerThatIsToldToStopLeavesTheOthersAtWork) {
+TEST(ServedLoop, AWorkerThatIsAskedToStopLeavesTheOthersAtWork) {
   std::atomic<int64_t> made = 0, by_worker = 0;
   run_cluster({.workers = 2,
                .servers_options = {.rejoin_timeout = Seconds(0.2)},
@@ -222,7 +223,7 @@ TEST(ServedLoop, AWorkerThatIsToldToStopLeavesTheOthersAtWork) {
   EXPECT_GT(made, 40);
 }
 
-TEST(ServedLoop, AChiefThatIsToldToStopSavesAndEndsTheRun) {
+TEST(ServedLoop, AChiefThatIsAskedToStopSavesAndEndsTheRun) {
   TempDirectory directory;
   const std::string model_dir = directory / "model";
   std::atomic<int64_t> made = 0;  // by the worker
@@ -247,9 +248,9 @@ TEST(ServedLoop, AChiefThatIsToldToStopSavesAndEndsTheRun) {
   EXPECT_TRUE(CheckpointManager(model_dir).latest().has_value());
 }
 
-// --- what is refused ---
+// --- refused calls ---
 
-TEST(ServedLoop, WhatNeedsAllWorkersIsRefusedWithAWordOfWhatDoesIt) {
+TEST(ServedLoop, CallsThatNeedAllWorkersAreRefusedWithAHint) {
   run_cluster({.workers = 2}, [&](const Task& task) {
     const Regression regression;
     if (task.rank < 0) {
@@ -278,7 +279,7 @@ TEST(ServedLoop, WhatNeedsAllWorkersIsRefusedWithAWordOfWhatDoesIt) {
 
 TEST(ServedLoop, AnErrorOfTheFunctionEndsTheRunForAll) {
   std::atomic<int> told = 0;
-  // Of the errors of all tasks one is thrown; which one is up to chance.
+  // One of the errors of all tasks is thrown; chance decides which one.
   EXPECT_THAT(error_of([&] {
                 run_cluster({.workers = 2}, [&](const Task& task) {
                   const Regression regression;

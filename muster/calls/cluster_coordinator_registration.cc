@@ -1,4 +1,4 @@
-// Steps of a ClusterCoordinator, for those who know core alone.
+// Steps of a ClusterCoordinator, for code that uses only core.
 #include <deque>
 #include <memory>
 #include <utility>

@@ -10,8 +10,8 @@ namespace {
 
 constexpr double kLearningRate = 0.3;
 
-// Gives zeros [batch, 1]. Where there is a tensor they are made of it, so that an exported model
-// has the rows it is asked for.
+// Returns zeros [batch, 1]. If there is a tensor they are made of it, so that an exported model
+// returns the requested number of rows.
 Tensor column_of(const Features& features, Device device) {
   const int64_t rows = features.rows();
   for (const Value& value : features.element().values()) {

@@ -28,7 +28,7 @@ using testing::RecordLosses;
 using testing::run_config;
 using Row = std::vector<double>;
 
-// One batch of one row for each label: `ages`, labels and, where there are some, weights.
+// One batch of one row for each label: `ages`, labels and, if given, weights.
 InputFn batch_of(const Tensor& ages, const Tensor& labels, const Row& weights = {}) {
   return testing::one_batch(weights.empty()
                                 ? Element::dict({{"age", ages}})

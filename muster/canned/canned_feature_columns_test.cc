@@ -33,7 +33,8 @@ using testing::same_bits;
 const std::string kLinear = "linear/linear_model/";
 const std::string kDeep = "dnn/input_from_feature_columns/input_layer/";
 
-// Persons with a city or none, up to three jobs, and an age; label 1: who is old, or a smith.
+// Persons with a city or none, up to three jobs, and an age; label 1: persons who are old, or
+// smiths.
 Dataset persons(int64_t rows) {
   Random random(derive_key(4, {id_of("persons")}));
   const std::vector<std::string> cities{"Oslo", "Bern", "Rome", ""}, jobs{"smith", "cook", ""};
@@ -150,7 +151,7 @@ TEST(FeatureColumnsTest, RowsThatNoExampleNamesStayAsTheyAre) {
     const Tensor used = ended.tensors.at("Adam/v/" + name).ne(0).any(1);
     EXPECT_TRUE(moved.logical_and(used.logical_not()).sum().item<int64_t>() == 0) << name;
   }
-  // The vocabulary has a word that nobody has.
+  // The vocabulary has a word that no person has.
   const Tensor jobs = ended.tensors.at(kLinear + "job/weights");
   EXPECT_TRUE(jobs[2].eq(0).all().item<bool>());
   EXPECT_FALSE(jobs[1].eq(0).all().item<bool>());
@@ -163,10 +164,10 @@ TEST(FeatureColumnsTest, ItLearnsEvaluatesAndPredictsAndIsExportedForResolvedFea
   const auto resolved_fn = [] { return persons(80).batch(40).map(resolve(Columns().all())); };
   const auto measured = estimator.evaluate(resolved_fn);
   EXPECT_GT(measured.at("accuracy"), 0.9);
-  // What is not resolved in the pipeline is resolved in the step.
+  // Features that are not resolved in the pipeline are resolved in the step.
   EXPECT_EQ(estimator.evaluate([] { return persons(80).batch(40); }), measured);
 
-  // A server is asked with ids; numbers, and what is made of numbers, it may give as they are.
+  // A server is asked with ids; numbers, and features made of numbers, may be given unchanged.
   const std::vector<std::string> ids{"city/ids", "job/ids", "age_bucketized_X_city/ids"};
   const Servable servable(*estimator.export_model(
       directory / "exports", raw_serving_input_receiver({{"age", {kFloat32, {1}}},
@@ -195,7 +196,7 @@ TEST(FeatureColumnsTest, ItLearnsEvaluatesAndPredictsAndIsExportedForResolvedFea
   }
 }
 
-TEST(FeatureColumnsTest, WhatIsMissingOrResolvedInATraceIsToldByName) {
+TEST(FeatureColumnsTest, FeaturesThatAreMissingOrResolvedInATraceAreNamed) {
   const TempDirectory directory;
   Estimator estimator(wide_and_deep(), quiet_config(directory / "m"));
   const auto without_city = [] {

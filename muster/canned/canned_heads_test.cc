@@ -29,7 +29,7 @@ using testing::run_config;
 
 constexpr int64_t kNumbers = 6;
 
-// `rows` examples: x float32[6], id int64, and as label 1 where the sum of x is positive.
+// `rows` examples: x float32[6], id int64, and as label 1 if the sum of x is positive.
 Dataset examples(int64_t rows) {
   Random random(derive_key(1, {id_of("examples of heads")}));
   Tensor x = torch::empty({rows, kNumbers});
@@ -57,7 +57,7 @@ Head two_heads() {
                     .head_weights = {1, 0.5}});
 }
 
-// Of the examples `label` and, as "third", the number of the example modulo 3.
+// Keeps `label` of the examples and, as "third", the number of the example modulo 3.
 Dataset for_two_heads(int64_t rows) {
   return examples(rows).map([](const Element& example) {
     const Tensor id = example.part(0).at("id").value().tensor();
@@ -98,7 +98,7 @@ TEST(HeadInEstimatorTest, LearnsPredictsAndIsExported) {
   Estimator estimator(with_head(head), run_config(directory / "m"));
   estimator.train([] { return examples(64).shuffle(64).repeat().batch(16); }, {.max_steps = 150});
   const InputFn input = [] { return examples(64).batch(64); };
-  // The predictions of a head are there for metrics of one's own.
+  // The predictions of a head are available to your own metrics.
   Estimator more = add_metrics(
       estimator, [](const Features&, const Labels& labels, const Prediction& predictions) {
         return std::map<std::string, Metric>{
@@ -127,7 +127,7 @@ TEST(HeadInEstimatorTest, LearnsPredictsAndIsExported) {
   EXPECT_EQ(served.signature(kServingDefault).classes, head.classes());
 }
 
-// In TensorBoard stand the loss of each named head, and the penalties.
+// TensorBoard shows the loss of each named head, and the penalties.
 TEST(HeadInEstimatorTest, NamedHeadsShowTheirLosses) {
   const TempDirectory directory;
   const auto shown = [&](const char* name, const Head& head, const Dataset& data) {

@@ -1,4 +1,4 @@
-// What canned estimators of feature columns refuse, and what they say.
+// Inputs that canned estimators of feature columns refuse, and the errors they give.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -113,7 +113,7 @@ TEST(CannedInputTest, SaysWhichOptimizersThereAre) {
       AllOf(StartsWith("DNNLinearCombinedEstimator: linear_optimizer: "), HasSubstr(known)));
 }
 
-// What a batch lacks is told by the estimator's name too.
+// The error for a missing feature names the estimator too.
 TEST(CannedInputTest, SaysWhatABatchLacks) {
   const TempDirectory directory;
   const auto train = [&](Estimator estimator, const Element& features) {
@@ -135,7 +135,7 @@ TEST(CannedInputTest, SaysWhatABatchLacks) {
                     HasSubstr("features by their names, and these have none: float32[1, 1]")));
 }
 
-// What is wrong with a batch is told in each mode: what, where, which value.
+// An error in a batch is reported in each mode: what, where, which value.
 TEST(CannedInputTest, SaysWhatIsWrongWithABatchInEachMode) {
   const TempDirectory directory;
   const auto city = feature_column::categorical_column_with_identity("city", 3);
@@ -187,7 +187,7 @@ TEST(CannedInputTest, SaysWhatIsWrongWithABatchInEachMode) {
   }
 }
 
-// Labels and weights are looked at where there are some.
+// Labels and weights are checked if there are any.
 TEST(CannedInputTest, SaysWhichLabelsAndWeightsAreWrong) {
   const TempDirectory directory;
   struct Case {

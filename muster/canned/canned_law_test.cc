@@ -121,7 +121,7 @@ Dataset visits(int64_t rows) {
                       page.gt(3).to(kInt64)}));
 }
 
-// Of each visit whether it is long, and the first page.
+// For each visit, whether it is long, and the first page.
 Dataset whole_visits(int64_t rows) {
   return visits(rows).map([](const Element& visit) {
     const Tensor page = visit.part(0).at("page").value().tensor();

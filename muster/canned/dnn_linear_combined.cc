@@ -20,7 +20,7 @@ namespace {
 using internal::DnnPart;
 using internal::LinearPart;
 
-// A part of the logits, and what trains it.
+// A part of the logits, and its optimizer.
 template <typename Part>
 struct Trained {
   Part part;

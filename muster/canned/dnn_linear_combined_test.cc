@@ -1,4 +1,5 @@
-// Wide and deep estimators: what is added, who updates what, and with which rate.
+// Wide and deep estimators: which logits are added, which optimizer updates which part, and with
+// which rate.
 #include "muster/canned/dnn_linear_combined.h"
 
 #include <gmock/gmock.h>

@@ -31,7 +31,7 @@ using testing::rows_of;
 using testing::run_config;
 using ::testing::UnorderedElementsAre;
 
-// The network of the golden cases: two layers of two, over one number or two, and so many logits.
+// The network of the golden cases: two layers of two, over one number or two, and `logits` logits.
 std::map<std::string, Tensor> small_network(int64_t inputs, int64_t logits) {
   std::map<std::string, Tensor> all{
       {"dnn/hiddenlayer_0/kernel", rows_of({{0.6, 0.5}, {-0.6, -0.5}}).slice(0, 0, inputs)},
@@ -143,7 +143,7 @@ TEST_P(DnnTest, WeightsCount) {
   EXPECT_NEAR(10 * squares / 3, 14.643, 5e-4);
 }
 
-// dnn_cls_train_multi, with what TensorBoard shows.
+// dnn_cls_train_multi, with the values for TensorBoard.
 TEST_P(DnnTest, AClassifierTrainsAndShowsItsLayers) {
   start_from(small_network(1, 3));
   const auto record = std::make_shared<RecordLosses>();
@@ -238,26 +238,26 @@ TEST_P(DnnTest, BatchNormalizationFollowsActivationAndDropout) {
   estimator.train(one_batch(features, torch::zeros({64})), {.max_steps = 1});
   std::vector<std::string> names;
   for (const std::string& name : estimator.get_variable_names()) {
-    // Beside a mean over replicas stands what each of them has.
+    // Next to a mean over replicas there is the value of each of them.
     if (name.starts_with("dnn/hiddenlayer_1/") && !name.ends_with("/replicas"))
       names.push_back(name.substr(18));
   }
   EXPECT_THAT(names,
               UnorderedElementsAre("kernel", "bias", "batchnorm_1/gamma", "batchnorm_1/beta",
                                    "batchnorm_1/moving_mean", "batchnorm_1/moving_variance"));
-  // Behind a sigmoid the mean is above 0, and one step of momentum 0.999 takes a thousandth of it.
+  // After a sigmoid the mean is above 0, and one step of momentum 0.999 takes a thousandth of it.
   const Tensor mean =
       estimator.get_variable_value("dnn/hiddenlayer_0/batchnorm_0/moving_mean").mean();
   EXPECT_GT(mean.item<double>(), 0.0001);
   EXPECT_LT(mean.item<double>(), 0.001);
-  // Nothing is dropped where it is evaluated.
+  // Evaluation drops nothing.
   const auto loss_of = [&](Estimator& of) {
     return of.evaluate(one_batch(features, torch::zeros({64})), {.steps = 1}).at("loss");
   };
   EXPECT_EQ(loss_of(estimator), loss_of(whole));
   const auto shown = testing::summaries_in(directory_ / "m");
   const auto& hidden = std::get<formats::Histogram>(shown.at("dnn/hiddenlayer_0/activation"));
-  EXPECT_NEAR(hidden.sum / hidden.count, 0, 1e-4);  // what is shown is normalized
+  EXPECT_NEAR(hidden.sum / hidden.count, 0, 1e-4);  // the summary shows the normalized values
 }
 
 }  // namespace

@@ -161,7 +161,7 @@ TEST(ExplainTest, EveryClassHasItsWeights) {
               HasSubstr("1 classes, and the model has 3 logits"));
 }
 
-// Of trained models, the linear part of wide and deep ones too: each variable is there, whole.
+// For trained models, also the linear part of wide and deep ones: each variable is there, whole.
 TEST(ExplainTest, WeightsAreTheVariables) {
   const PeopleColumns columns;
   for (const char* name : {"LinearClassifier", "DNNLinearCombinedClassifier"}) {
@@ -182,8 +182,8 @@ TEST(ExplainTest, WeightsAreTheVariables) {
   }
 }
 
-// What a known model needs comes out in its order, with texts that are resolved in the step or
-// before it.
+// The features that a known model needs are returned in its order, with texts that are resolved in
+// the step or before it.
 TEST(ExplainTest, ShufflingFindsWhatALinearModelNeeds) {
   const TempDirectory folder;
   const FeatureColumn kind = categorical_column_with_vocabulary_list("kind", {"a", "b", "c"});

@@ -58,7 +58,7 @@ InputFn once(const Tensor& points, int64_t size) {
   return [=] { return Dataset::from_tensor_slices(points).batch(size); };
 }
 
-// The mean of the points that are nearest to each center; the center itself where there is none.
+// The mean of the points that are nearest to each center; the center itself if there is none.
 Tensor lloyd(const Tensor& points, const Tensor& centers) {
   const Tensor nearest = torch::cdist(points.to(kFloat64), centers.to(kFloat64)).argmin(1);
   Tensor next = centers.to(kFloat64).clone();
@@ -137,7 +137,7 @@ TEST_P(KMeansTest, EveryBeginningFindsTheCorners) {
   }
   expect_corners(trained(
       {.initial_clusters = "kmeans_plus_plus", .kmeans_plus_plus_num_retries = -1}, "heuristic"));
-  // Gives one corner each time it is asked.
+  // Returns one corner each time it is asked.
   std::atomic<int> calls = 0;
   const Tensor function = trained({.initial_clusters =
                                        [&](const Tensor& inputs, int64_t missing) {
@@ -206,7 +206,7 @@ TEST_P(KMeansTest, CosineDistancesAreOfDirections) {
   }
 }
 
-// The loss of a step is that of the centers in front of it; the same step ends it on all replicas.
+// The loss of a step is computed with the centers before it; the same step ends it on all replicas.
 TEST_P(KMeansTest, StopsWhereTheLossChangesLittle) {
   const Tensor points = points_around_corners(32);
   const auto record = std::make_shared<RecordLosses>();

@@ -45,7 +45,7 @@ Estimator make_linear(const std::string& estimator, const Head& head, const Opti
   return Estimator(model, std::move(config));
 }
 
-// What LinearSDCA cannot do.
+// Options that LinearSDCA does not support.
 template <typename Options>
 void check_for_sdca(const std::string& estimator, const Options& options, const char* option,
                     int64_t value, int64_t most, const RunConfig& config) {

@@ -64,7 +64,7 @@ std::vector<FeatureColumn> columns() {
   return {numeric_column("age"), categorical_column_with_identity("town", 6)};
 }
 
-// Ages, how often each town, and 1: what the weights below belong to.
+// Ages, the frequency of each town, and 1: the columns of the weights below.
 Tensor matrix_of_people(int64_t rows) {
   const Element features = people_with_ids(rows).part(0);
   const Tensor towns = features.at("town").value().tensor();
@@ -226,7 +226,7 @@ TEST(LinearSdcaRealDataTest, ReachesWhatLogisticRegressionReaches) {
   EXPECT_NEAR(result.at("label/mean"), 3846.0 / 16281, 1e-5);
 }
 
-// What replicas tell each other follows the batch, and not the sizes of the columns.
+// The size of the replicas' messages follows the batch, and not the sizes of the columns.
 TEST(LinearSdcaTrafficTest, ReplicasSendTheRowsThatChanged) {
   const auto sent = [](int64_t rooms) {
     const nlohmann::json params = nlohmann::json::object();

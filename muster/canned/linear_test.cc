@@ -98,7 +98,7 @@ TEST_P(LinearTest, ColumnsAreAdded) {
   expect_values(all->at("predictions"), rows_of({{213}, {421}}));
 }
 
-// lin_reg_sparse_combiner_sqrtn, and what the other two give.
+// lin_reg_sparse_combiner_sqrtn, and the results of the other two combiners.
 TEST_P(LinearTest, IdsOfOneColumnAreCombined) {
   start_from({{kModel + "language/weights", rows_of({{2}, {3}, {5}})},
               {kModel + "bias_weights", floats({5})}});

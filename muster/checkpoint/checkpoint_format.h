@@ -1,5 +1,5 @@
-// Formats of checkpoints besides Muster's own: a part of Muster that reads one registers it, and
-// whatever opens a checkpoint finds it then. Thread safety: all calls from any thread.
+// Formats of checkpoints in addition to Muster's own: a part of Muster that reads one registers it,
+// and code that opens a checkpoint finds it then. Thread safety: all calls from any thread.
 #pragma once
 
 #include <functional>
@@ -14,8 +14,8 @@
 namespace muster::inline v0_1 {
 
 struct CheckpointFormat {
-  std::string suffix{};  // "<prefix><suffix>" is there where a checkpoint of this format is
-  // Opens the checkpoint at a prefix. Throws what open_checkpoint() throws.
+  std::string suffix{};  // "<prefix><suffix>" exists if there is a checkpoint of this format
+  // Opens the checkpoint at a prefix. Throws the errors of open_checkpoint().
   std::function<std::unique_ptr<CheckpointReader>(FileSystem& fs, const std::string& prefix)> open =
       {};
 };
@@ -26,7 +26,7 @@ MUSTER_PART_EXPORT void register_checkpoint_format(CheckpointFormat format);
 // Whether a checkpoint is at `prefix`, of Muster's own format or of a registered one.
 bool is_checkpoint(FileSystem& fs, const std::string& prefix);
 
-// The format of which a checkpoint is at `prefix`; nothing where there is none of a registered one.
+// The format of the checkpoint at `prefix`; nothing if there is none of a registered format.
 std::optional<CheckpointFormat> find_checkpoint_format(FileSystem& fs, const std::string& prefix);
 
 }  // namespace muster::inline v0_1

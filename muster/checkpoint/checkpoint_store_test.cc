@@ -48,8 +48,8 @@ TEST(StoreCheckpoints, AreSavedKeptAndFound) {
   EXPECT_TRUE(same(manager.load_latest()->checkpoint, make_checkpoint(3)));
 }
 
-// Whatever request of a save the program is killed before, a program that looks later finds a whole
-// checkpoint, the one before or the new one, and goes on saving.
+// Before whichever request of a save the program is killed, a program that looks later finds a
+// whole checkpoint, the old one or the new one, and continues to save.
 TEST(StoreCheckpoints, KilledAtAnyRequest) {
   int64_t at = 0;
   for (bool killed = true; killed; ++at) {
@@ -83,8 +83,8 @@ TEST(StoreCheckpoints, KilledAtAnyRequest) {
   EXPECT_GE(at, 3);
 }
 
-// A request that fails once fails this save at most; what was saved before is as it was, and the
-// next save leaves exactly what is to be kept.
+// A request that fails once fails this save at most; earlier checkpoints are unchanged, and the
+// next save leaves exactly the checkpoints to keep.
 TEST(StoreCheckpoints, OneRequestThatFails) {
   int64_t requests = 0;
   for (int64_t at = 0; at == 0 || at < requests; ++at) {
@@ -218,7 +218,7 @@ TEST(StoreCheckpoints, AFileWhoseAnswerIsLostDoesNotLackItsParts) {
     EXPECT_THROW(manager_of(store).save(checkpoint), Error);
     store.on_request(nullptr);
     store.set_plan({});
-    // What a program that comes later finds is nothing, or whole.
+    // A later program finds no checkpoint, or a whole one.
     const auto loaded = manager_of(store).load_latest();
     EXPECT_EQ(loaded.has_value(), !recovers);
     if (loaded) {

@@ -42,7 +42,7 @@ std::string crc_text(const std::string& bytes) {
   return fmt::format("crc32c:{:08x}", crc32c(bytes_of(bytes)));
 }
 
-// What the header digest covers, as checkpoint.h describes it.
+// The bytes that the header digest covers, as checkpoint.h describes it.
 std::string header_digest(const nlohmann::json& header) {
   std::string text = header["__metadata__"]["muster"].get<std::string>() + "\n";
   for (const auto& [name, entry] : header.items()) {
@@ -130,7 +130,7 @@ TEST(Checkpoint, FileIsWhatTheSafetensorsSpecificationSays) {
   EXPECT_EQ(metadata["muster_digest"], header_digest(raw.header));
 }
 
-TEST(Checkpoint, WhatCannotBeStoredIsNamed) {
+TEST(Checkpoint, TensorsThatCannotBeStoredAreNamed) {
   TempDirectory directory;
   const std::string path = directory / "a.safetensors";
   const auto expect = [&](Checkpoint checkpoint, const std::string& message) {
@@ -147,7 +147,7 @@ TEST(Checkpoint, WhatCannotBeStoredIsNamed) {
   expect({.inputs = "{"}, "inputs");
 }
 
-// The law: whatever bit is flipped, loading says Corrupt or gives exactly what was saved.
+// Invariant: after any flipped bit, loading says Corrupt or returns exactly the saved values.
 TEST(Checkpoint, EveryFlippedBitIsFoundOrHarmless) {
   TempDirectory directory;
   const std::string path = directory / "a.safetensors";
@@ -246,10 +246,8 @@ TEST(Checkpoint, FilesOfOthersAreRefusedWithAReason) {
   write_checkpoint(files(), path, make_checkpoint(5));
   RawFile raw = parse_raw(files().read_file(path).value());
   const RawFile good = raw;
-  overwrite(
-      path,
-      render_raw(
-          good));  // the test's own rendering is readable: what follows fails for its own reason
+  // The test's own rendering is readable: the following ones fail for their own reasons.
+  overwrite(path, render_raw(good));
   EXPECT_TRUE(same(make_checkpoint(5), read_checkpoint(files(), path)));
 
   auto muster = nlohmann::json::parse(raw.header["__metadata__"]["muster"].get<std::string>());

@@ -71,7 +71,7 @@ TEST(DirectoryLockTest, EndsWithTheProcessThatHoldsIt) {
   close(pipe_fds[1]);
 }
 
-// The lock of a machine that was lost goes by itself, in a minute or two.
+// The lock of a lost machine disappears by itself, in a minute or two.
 TEST(DirectoryLockTest, WaitsLongerForAnotherMachine) {
   TempDirectory directory;
   const DirectoryLock lock(directory.path());

@@ -77,7 +77,7 @@ TEST(CheckpointManager, StateFileText) {
   EXPECT_THAT(names_in(directory.path()), ElementsAre("checkpoint", file_name(20), file_name(30)));
 }
 
-// The state file may have come with a folder that somebody else made.
+// The state file may have come with a foreign folder.
 TEST(CheckpointManager, TheStateFileReachesNothingOutsideOfItsDirectory) {
   TempDirectory directory;
   const std::string model_dir = directory / "model", secret = directory / "secret.safetensors";
@@ -145,7 +145,7 @@ TEST(CheckpointManager, KeepsOneEverySoManyHoursForGood) {
   CheckpointManager manager(
       directory.path(),
       {.clock = &clock, .keep_checkpoint_max = 2, .keep_checkpoint_every_n_hours = 1});
-  // One every 30 minutes. The first stands for hour 0 without being kept; then 2 (at 1 h), 4 (at 2
+  // One every 30 minutes. The first counts as hour 0 without being kept; then 2 (at 1 h), 4 (at 2
   // h) and 6 (at 3 h) are the ones a full hour after the one before.
   for (int64_t step = 0; step <= 8; ++step) {
     manager.save(make_checkpoint(step));
@@ -211,7 +211,7 @@ TEST(CheckpointManager, DamagedNewestFallsBackAndSaysSo) {
   EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
   for (int64_t step : {10, 20, 30}) EXPECT_THAT(error.message(), HasSubstr(file_name(step)));
 
-  // A run that fell back goes on and replaces the damaged one when it gets there.
+  // A run that fell back continues and replaces the damaged one when it gets there.
   manager.save(make_checkpoint(30));
   EXPECT_TRUE(same(manager.load_latest()->checkpoint, make_checkpoint(30)));
 }
@@ -247,7 +247,7 @@ TEST(CheckpointManager, StateFileThatIsMissingOrDamagedIsReplacedByTheDirectory)
   }
 }
 
-// Nobody waits for a pipe, and a file that is none of ours stops no run.
+// No call waits for a pipe, and a file that is none of ours stops no run.
 TEST(CheckpointManager, AStateFileThatIsNoneStopsNothing) {
   const std::string letters(300, 'x');
   const std::vector<std::function<void(const std::string&)>> damages = {

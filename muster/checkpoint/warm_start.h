@@ -14,31 +14,31 @@
 
 namespace muster::inline v0_1 {
 
-// What a warm start did; the log has it too.
+// The result of a warm start; the log has it too.
 struct WarmStartReport {
   // A variable that has a value of the checkpoint now.
   struct Taken {
     std::string name{};
     std::string previous_name{};  // in the checkpoint
-    // With a VocabInfo: how many words have their row of the checkpoint, and how many there are.
+    // With a VocabInfo: how many tokens have their row of the checkpoint, and how many there are.
     int64_t words_found = 0;
     int64_t words = 0;
   };
   std::string checkpoint{};  // the prefix the values are from
   std::vector<Taken> taken{};
-  std::vector<std::string> initialised{};  // the names of those that keep their initial values
+  std::vector<std::string> initialised{};  // the names of variables that keep their initial values
 };
 
-// Takes rows, from row `begin` on, of a table whose rows are elsewhere: Variable::is_elsewhere().
+// Writes rows, from row `begin` on, of a table in other processes: Variable::is_elsewhere().
 using WriteRows = std::function<void(const Variable& table, int64_t begin, const Tensor& rows)>;
 
 // Reads what `settings` choose, writes it into `variables`, and says so in the log. `seed` is the
-// run's, for what a backup_initializer draws. Rows of tables that are elsewhere go to `write_rows`,
-// a few MB at a time; of a table with a vocabulary, all at once. Throws NotFound when there is no
-// checkpoint, or a vocabulary file is not there; Corrupt when what is read is damaged;
+// run's, for the draws of a backup_initializer. Rows of tables in other processes go to
+// `write_rows`, a few MB at a time; rows of a table with a vocabulary all at once. Throws NotFound
+// if there is no checkpoint, or a vocabulary file is missing; Corrupt if the read data is damaged;
 // InvalidArgument for settings that validate() refuses, for names that are no variable, a pattern
 // that matches none, a vocabulary that has fewer words than its size or names one twice, and,
-// listing all of them with what the checkpoint holds instead, for variables that do not fit.
+// listing all of them with the checkpoint's shapes, for variables that do not fit.
 WarmStartReport warm_start(FileSystem& fs, const WarmStartSettings& settings,
                            VariableStore& variables, uint64_t seed,
                            const WriteRows& write_rows = {});

@@ -79,7 +79,7 @@ class WarmStartTest : public ::testing::Test {
   // With the checkpoint of this test.
   WarmStartSettings settings() const { return {.ckpt_to_initialize_from = directory_.path()}; }
   bool is_initial(const std::string& name) { return store_[name].eq(kInitial).all().item<bool>(); }
-  // A file of these words.
+  // A file with these lines.
   std::string vocabulary(const std::string& name, const std::vector<std::string>& words) {
     std::ofstream file(directory_ / name);
     for (const std::string& word : words) file << word << "\n";
@@ -193,7 +193,7 @@ TEST_F(WarmStartTest, NewWordsAreZerosAndRowsBeyondTheSizeAreNotWords) {
       store_["net/dense/kernel"].equal(torch::stack({torch::zeros({4}), ramp({3, 4}, 100)[1]})));
 }
 
-// --- what is wrong is told ---
+// --- errors ---
 
 TEST_F(WarmStartTest, AnotherArchitectureSaysWhatFits) {
   add("model/dense/kernel", {3, 4});
@@ -247,7 +247,7 @@ TEST_F(WarmStartTest, NamesAndPatternsThatAreNoneAreToldBeforeAnythingIsRead) {
   EXPECT_TRUE(is_initial("net/dense/kernel"));
 }
 
-TEST_F(WarmStartTest, VocabulariesThatDoNotGoTogetherAreTold) {
+TEST_F(WarmStartTest, VocabulariesThatDoNotGoTogetherAreReported) {
   add("net/dense/kernel", {4, 4});
   const auto told = [&](const std::function<void(VocabInfo&)>& change) {
     VocabInfo info{.new_vocab = vocabulary("new.txt", {"a", "b", "c", "d"}),
@@ -281,7 +281,7 @@ TEST_F(WarmStartTest, VocabulariesThatDoNotGoTogetherAreTold) {
   EXPECT_THAT(told([](auto& v) { v.old_vocab.clear(); }), HasSubstr("VocabInfo.old_vocab is"));
 }
 
-TEST_F(WarmStartTest, ACheckpointThatIsNotThereOrNotOursIsTold) {
+TEST_F(WarmStartTest, ACheckpointThatIsNotThereOrNotOursIsReported) {
   add_model();
   const TempDirectory other;
   const auto told = [&](const std::string& from) { return error_of([&] { start(from); }); };
@@ -293,7 +293,7 @@ TEST_F(WarmStartTest, ACheckpointThatIsNotThereOrNotOursIsTold) {
                         "' is a checkpoint in TensorFlow's own format"));
 }
 
-// Nobody who could not look says that there is no checkpoint.
+// A failed look is never reported as a missing checkpoint.
 TEST_F(WarmStartTest, ALookThatFailsIsNotTakenForNothing) {
   add_model();
   MemoryStore store;

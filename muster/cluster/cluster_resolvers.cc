@@ -27,13 +27,13 @@ struct Pod {
   std::string name, phase, host_ip, pod_ip;
 };
 
-// An address of version 6 stands in brackets before a port.
+// An address of version 6 is in brackets before a port.
 std::string with_port(const std::string& ip, int port) {
   return ip.find(':') == std::string::npos ? fmt::format("{}:{}", ip, port)
                                            : fmt::format("[{}]:{}", ip, port);
 }
 
-// The text of a field of an object in the pod; "" where there is none.
+// The text of a field of an object in the pod; "" if there is none.
 std::string text_in(const json& pod, const char* object, const char* field) {
   if (!pod.contains(object) || !pod[object].is_object()) return "";
   const json& fields = pod[object];

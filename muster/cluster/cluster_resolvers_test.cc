@@ -102,7 +102,7 @@ TEST(ClusterResolvers, KnownCases) {
     check_union(known);
   }
   for (const json& known : cases["slurm"]["resolver"]) {
-    // Nodes stay in Slurm's order here, and GPUs are the strategy's business.
+    // Nodes stay in Slurm's order here, and the strategy assigns the GPUs.
     const std::string id = known["id"];
     if (id == "nodes_sorted_not_step_order" || id == "gpus_per_task_zero") continue;
     SCOPED_TRACE(id);
@@ -178,7 +178,7 @@ TEST(SlurmCluster, GivesTasksJobsInTheOrderOfTheirNames) {
     const ClusterAndTask got = slurm_cluster(environment, options);
     EXPECT_EQ(got.cluster, expected);
     EXPECT_EQ(got.task, tasks[static_cast<size_t>(rank)]);
-    // Training takes it before what Slurm says.
+    // Training prefers it to Slurm's variables.
     const ResolvedCluster resolved = resolve_cluster(
         in_cluster(environment.with("MUSTER_INSECURE", "1"), got.cluster, got.task));
     EXPECT_EQ(resolved.task, got.task);

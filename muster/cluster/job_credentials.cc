@@ -41,8 +41,9 @@ class File {
   int fd_;
 };
 
-// Schedulers mount secrets so that a group, or everybody in the container, can read them, and
-// nobody there can change that: this is no mistake everywhere, but who can write it is the job.
+// Schedulers mount secrets so that a group, or all users in the container, can read them, and this
+// cannot be changed there. So a readable secret is not always a mistake, but a user who can write
+// it controls the job.
 void check_mode(const std::string& named, const std::string& path, mode_t mode) {
   if ((mode & S_IWOTH) != 0) {
     throw invalid_argument(fmt::format("{}, which every user can write", named),
@@ -60,7 +61,7 @@ std::string read_file(const std::string& variable, const std::string& path, bool
   const std::string named = fmt::format("{} names {}", variable, path);
   const File file(path);
   struct stat info {};
-  // The file that is looked at is the one that is read.
+  // The checked file is the one that is read.
   if (file.get() < 0 || fstat(file.get(), &info) != 0)
     throw from_errno(errno, fmt::format("{}, which cannot be read", named),
                      "name a file that this user may read, or unset " + variable);

@@ -84,7 +84,7 @@ TEST_F(JobTest, AFileThatOthersCanReadIsWarnedOf) {
   EXPECT_EQ(log_of("own", fs::perms::owner_read), "");
 }
 
-TEST_F(JobTest, WhatIsTooLongForAHeaderIsRefused) {
+TEST_F(JobTest, ATokenThatIsTooLongForAHeaderIsRefused) {
   EXPECT_THAT(error_of([] {
                 read_job(Environment{{"MUSTER_JOB_TOKEN", std::string(1025, 'x')}});
               }).message(),
@@ -95,7 +95,7 @@ TEST_F(JobTest, WhatIsTooLongForAHeaderIsRefused) {
               HasSubstr("257 characters"));
 }
 
-TEST_F(JobTest, WhatCanBeGuessedOrIsMissingIsRefused) {
+TEST_F(JobTest, ATokenThatCanBeGuessedOrIsMissingIsRefused) {
   const auto message = [](const Environment& environment) {
     return error_of([&] { read_job(environment); }).message();
   };

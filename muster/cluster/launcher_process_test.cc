@@ -1,4 +1,4 @@
-// Environments as launchers set them, and what becomes of them.
+// Environments as launchers set them, and the resulting clusters.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -186,7 +186,7 @@ TEST(LauncherProcess, NamesBothWhereTheyContradictEachOther) {
   EXPECT_THAT(rank.message(), HasSubstr("RANK and WORLD_SIZE that it is rank 1 of 3"));
   EXPECT_EQ(resolve_in(config + kPyTorchJob).source, "TF_CONFIG");
 
-  // Also where a script set two of three.
+  // Also if a script set two of three.
   const Error partial = refusal_in(config + Variables{{"RANK", "1"}, {"WORLD_SIZE", "3"}});
   EXPECT_THAT(partial.message(), HasSubstr("RANK and WORLD_SIZE that it is rank 1 of 3"));
   EXPECT_THAT(partial.hint(), HasSubstr("MUSTER_CLUSTER=tf_config"));
@@ -195,7 +195,7 @@ TEST(LauncherProcess, NamesBothWhereTheyContradictEachOther) {
 
   const Error mpi = refusal_in(kOpenMpi + kPyTorchJob);
   EXPECT_THAT(mpi.message(), HasSubstr("MPI that it is rank 1 of 2"));
-  // A rank and a size contradict also where mpirun would have set more.
+  // A rank and a size contradict also if mpirun would have set more.
   const Error part = refusal_in(
       kPyTorchJob + Variables{{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "4"}});
   EXPECT_THAT(part.message(),
@@ -209,7 +209,7 @@ TEST(LauncherProcess, NamesBothWhereTheyContradictEachOther) {
   // An evaluator has no rank that could be another one.
   EXPECT_TRUE(
       resolve_in(Variables{{"TF_CONFIG", tf_config("evaluator", 0)}} + kPyTorchJob).is_evaluator);
-  // What is not used may be wrong.
+  // Unused variables may be wrong.
   EXPECT_EQ(resolve_in(config + kPyTorchJob + Variables{{"RANK", "x"}}).source, "TF_CONFIG");
 }
 
@@ -252,7 +252,7 @@ TEST(LauncherProcess, ProcessesThatMeetOnLoopbackShareTheirMachine) {
     EXPECT_EQ(place.size, 4) << host;
     EXPECT_EQ(resolve_in(second).coordinator_address, "127.0.0.1:29501");
   }
-  // What is said of the machine is believed, and of others nothing is known.
+  // The variables about the machine are used as they are, and other machines are unknown.
   const Variables said{{"RANK", "3"},
                        {"WORLD_SIZE", "4"},
                        {"MASTER_ADDR", "localhost"},
@@ -302,7 +302,7 @@ TEST(LauncherProcess, StartsTheProcessesOfANodeAsTorchrunWould) {
     // They start none themselves.
     EXPECT_THAT(processes_of_node(Environment(kNewPyTorchJob + processes[local])), IsEmpty());
   }
-  // Nor where they inherit that PET_* was chosen, over a TF_CONFIG that was left.
+  // Nor if they inherit that PET_* was chosen, over a TF_CONFIG that was left.
   const Variables chosen =
       kNewPyTorchJob + Variables{{"MUSTER_CLUSTER", "pet"}, {"TF_CONFIG", tf_config("worker", 0)}};
   const auto of_chosen = processes_of_node(Environment(chosen));
@@ -348,8 +348,8 @@ TEST(LauncherProcess, KnowsTheJobsOfAiPlatformAndOfKubeflow) {
   EXPECT_EQ(platform.source, "TF_CONFIG");
   EXPECT_EQ(platform.rank, 1);
   EXPECT_EQ(resolve_in({{"CLUSTER_SPEC", both}}).rank, 1);
-  // A dynamic worker of a TFJob hears of itself and of the parameter servers; its tasks are found
-  // by their numbers, as texts.
+  // A dynamic worker of a TFJob receives only its own entry and the parameter servers; its tasks
+  // are found by their numbers, as texts.
   const auto sparse = [](const std::string& cluster) {
     return Variables{{"TF_CONFIG", R"({"sparseCluster":{)" + cluster +
                                        R"(},"task":{"type":"worker","index":1}})"}};

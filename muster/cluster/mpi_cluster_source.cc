@@ -1,5 +1,5 @@
-// mpirun of Open MPI, and of MPICH and those that start processes as it does. Programs of ours
-// speak no MPI: of its launchers they take the ranks alone.
+// mpirun of Open MPI, and of MPICH and launchers that start processes in the same way. Muster's
+// programs use no MPI: they take only the ranks from its launchers.
 #include <fmt/format.h>
 
 #include <array>
@@ -50,7 +50,7 @@ std::string mpi_seen(const Surroundings& around) {
                      around.environment.get_or(names->size, ""));
 }
 
-// What tells this run of mpirun from others on its machines; MPICH has no word for it.
+// Distinguishes this run of mpirun from others on its machines; MPICH has no variable for it.
 std::string job_of(const Environment& environment) {
   for (const char* name : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "MPIEXEC_UUID"}) {
     if (std::string text = environment.get_or(name, ""); !text.empty()) return text;
@@ -87,7 +87,7 @@ ResolvedCluster resolve_mpi(const Surroundings& around, const ResolveOptions& /*
 
 std::optional<PartialEnvironment> mpi_left(const Surroundings& around) {
   const Environment& environment = around.environment;
-  // Slurm, too, sets what is not Open MPI's or Hydra's own; it speaks for itself.
+  // Slurm, too, sets variables besides Open MPI's or Hydra's own; it has a source of its own.
   const bool own =
       !has_all(environment, {"SLURM_JOB_ID"}) && !has_all(environment, {"SLURM_JOBID"});
   std::vector<PartialEnvironment> partials;

@@ -57,8 +57,8 @@ std::string host_of_coordinator(const ResolvedCluster& cluster) {
   return cluster.coordinator_address.substr(0, cluster.coordinator_address.rfind(':'));
 }
 
-// What becomes of the environment without the variable: the same cluster, an error that names it,
-// or a note that does.
+// Checks the result without the variable: the same cluster, an error that names the variable, or a
+// note that does.
 void expect_never_silently_alone(const Variables& whole, const Variables& part,
                                  const std::string& name) {
   std::optional<ResolvedCluster> expected;
@@ -108,7 +108,7 @@ TEST(PartialEnvironment, TakesAnEmptyVariableForOneThatIsNotThere) {
   }
 }
 
-// A launcher of one process may leave what it likes.
+// A launcher of one process may leave any variables.
 TEST(PartialEnvironment, IsNoErrorWhereThereIsOneProcess) {
   const std::vector<Launcher> one{
       {"torchrun", kTorchrun + Variables{{"RANK", "0"},
@@ -122,7 +122,7 @@ TEST(PartialEnvironment, IsNoErrorWhereThereIsOneProcess) {
   for (const auto& [launcher, variables] : one) {
     for (const auto& [name, value] : variables) {
       SCOPED_TRACE(std::string(launcher) + " without " + name);
-      // A rank alone says that somebody counts processes, and not that there is one.
+      // A rank alone means that processes are counted, and not that there is one.
       const bool size = name == "WORLD_SIZE" || name == "PMI_SIZE" || name == "SM_HOSTS";
       if (size) {
         EXPECT_THAT(refusal_in(without(variables, {name.c_str()})).message(), HasSubstr(name));
@@ -195,7 +195,7 @@ TEST(PartialEnvironment, IsNotSpokenOfWhereItIsOrdinary) {
         kSlurmShell +
             Variables{{"SLURM_NTASKS", "1"}, {"SLURM_NPROCS", "1"}, {"SLURM_STEP_NUM_TASKS", "1"}},
         Variables{{"TF_CONFIG", "{}"}}, Variables{{"CLUSTER_SPEC", "blue"}}, kVertex, kTorchrun,
-        // Of those inside of each other only the one that counts has to be whole.
+        // Of nested launchers only the one that counts has to be whole.
         kSlurm + Variables{{"RANK", "2"}, {"WORLD_SIZE", "3"}},
         kTorchrun + without(kSlurm, {"SLURM_PROCID"})})
     EXPECT_THAT(resolve_in(variables).notes, IsEmpty());

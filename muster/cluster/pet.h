@@ -13,9 +13,9 @@
 namespace muster::inline v0_1::cluster {
 
 // The variables of each process that this one shall start in its place, as torchrun would set them;
-// nothing where it is a worker itself: one process a node, another launcher, or a node in which
+// nothing if it is a worker itself: one process a node, another launcher, or a node in which
 // torchrun runs already. "auto", "gpu" and "cpu" as the number of processes are one process, which
-// trains on all that the node has. Throws InvalidArgument when PET_* is wrong.
+// trains on all devices of the node. Throws InvalidArgument when PET_* is wrong.
 std::vector<std::map<std::string, std::string>> processes_of_node(const Environment& environment);
 
 }  // namespace muster::inline v0_1::cluster

@@ -11,7 +11,7 @@ namespace muster::inline v0_1::cluster {
 
 namespace {
 
-// How a launcher hands a variable to all tasks; "" where there is nothing to say.
+// How a launcher passes a variable to all tasks; "" if no advice is needed.
 std::string how_to_pass(const std::string& source) {
   if (source == "torchrun")
     return "; torchrun hands its own environment on to the tasks of its node";

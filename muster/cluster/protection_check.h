@@ -1,5 +1,6 @@
-// What must hold before a task serves or joins the coordinator of its cluster: programs refuse to
-// start without it, and `muster doctor` says so before. Thread safety: pure functions.
+// Conditions that must hold before a task serves or joins the coordinator of its cluster: programs
+// refuse to start without them, and `muster doctor` reports them before. Thread safety: pure
+// functions.
 #pragma once
 
 #include <string>
@@ -10,10 +11,10 @@
 namespace muster::inline v0_1::cluster {
 
 // Throws InvalidArgument, with the line to add, when other machines can reach the coordinator and
-// nothing keeps unauthenticated peers out: no token, no certificates, and no word that the network
-// does.
+// nothing keeps unauthenticated peers out: no token, no certificates, and no setting which says
+// that the network does.
 void check_protected(const ResolvedCluster& cluster);
-// The same for what else tasks serve and connect to: `who` ("the parameter server") at `address`.
+// The same for other services of tasks: `who` ("the parameter server") at `address`.
 void check_protected(const Job& job, const std::string& who, const std::string& address);
 
 // Throws InvalidArgument when this task serves the coordinator with a certificate that is not for

@@ -18,14 +18,14 @@ namespace {
 // Steps in which a shell or the batch script runs, not the tasks of srun.
 constexpr std::array kShellSteps = {"batch",      "interactive", "extern",    "4294967290",
                                     "4294967291", "4294967292",  "4294967293"};
-// What the job is called when srun gives people a shell on a node, where they start programs by
-// hand. Tasks have these names as well, of srun in a shell of salloc and of `srun bash -c`; what
-// tells the shell is its terminal.
+// The name of the job when srun gives users a shell on a node, where they start programs by hand.
+// Tasks may have these names as well, of srun in a shell of salloc and of `srun bash -c`; the
+// terminal distinguishes the shell.
 constexpr std::array kShellJobs = {"bash", "interactive"};
 constexpr const char* kTerminal = "SLURM_PTY_PORT";
 
-// The first of the variables that holds something; which of them there are depends on the version
-// of Slurm, and on how the job was asked for.
+// The first of the variables that is not empty; which of them are set depends on the version of
+// Slurm, and on the options of the job.
 std::string first_of(const Environment& environment, std::initializer_list<const char*> names) {
   for (const char* name : names) {
     if (std::string text = environment.get_or(name, ""); !text.empty()) return text;
@@ -33,7 +33,7 @@ std::string first_of(const Environment& environment, std::initializer_list<const
   return "";
 }
 
-// Why the step is that of a shell, in which programs are started by hand; "" where it is none.
+// Why the step is a shell's, in which programs are started by hand; "" if it is none.
 std::string why_shell(const Environment& environment, const std::string& step) {
   if (std::ranges::find(kShellSteps, step) != kShellSteps.end())
     return fmt::format("step {} is that of a shell or a batch script", step);
@@ -53,7 +53,7 @@ std::string slurm_seen(const Surroundings& around) {
                      step);
 }
 
-// How many tasks each node of the step has; nothing where Slurm does not say.
+// How many tasks each node of the step has; nothing if Slurm does not say.
 std::vector<int> tasks_of_nodes(const Environment& environment) {
   const std::string text =
       first_of(environment, {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"});

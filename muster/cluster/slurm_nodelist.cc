@@ -107,7 +107,7 @@ class NodelistReader {
   size_t at_ = 0;
 };
 
-// A name as the number at its end and what is before it.
+// A name split into the number at its end and the part before it.
 struct Numbered {
   std::string prefix;
   std::string digits;  // "" without a number

@@ -158,8 +158,8 @@ ResolvedCluster resolve(const TfConfig& given, const ResolveOptions& options) {
   return result;
 }
 
-// Returns what `read` makes of a TF_CONFIG; a TfConfigMistake in it becomes an error whose example
-// resolves under the same options.
+// Returns the result of `read` for a TF_CONFIG; a TfConfigMistake in it becomes an error whose
+// example resolves under the same options.
 template <typename Read>
 ResolvedCluster resolved(const Read& read, const ResolveOptions& options) {
   try {

@@ -39,7 +39,7 @@ struct Place {
   }
 };
 
-// A part of the text that is wrong, and what could stand there.
+// A wrong part of the text, and its possible replacement.
 struct Misfit {
   std::string message;
   std::string advice;
@@ -204,8 +204,7 @@ TfConfig parse_object(const json& root) {
   return config;
 }
 
-// Returns the user's own text with what fits in each place, or the example where nothing is known
-// to fit.
+// Returns the user's own text with correct values in each place, or the example if none are known.
 TfConfig corrected(json root, Misfit misfit) {
   constexpr int kMostMistakes = 256;
   for (int i = 0; i < kMostMistakes && misfit.instead; ++i) {

@@ -11,7 +11,7 @@ namespace muster::inline v0_1::cluster::internal {
 namespace {
 
 std::string torchrun_seen(const Surroundings& around) {
-  // GROUP_RANK is what tells torchrun from scripts that set the ranks alone.
+  // GROUP_RANK distinguishes torchrun from scripts that set the ranks alone.
   if (!has_all(around.environment,
                {"RANK", "WORLD_SIZE", "GROUP_RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}))
     return "";

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-// What the pools are for, by their numbers. AI Platform wrote the names on the right.
+// The purposes of the pools, by their numbers. AI Platform used the names on the right.
 constexpr std::array kPools = {std::pair{"workerpool0", "chief"},
                                std::pair{"workerpool1", "worker"}, std::pair{"workerpool2", "ps"},
                                std::pair{"workerpool3", "evaluator"}};

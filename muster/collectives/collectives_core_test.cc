@@ -219,8 +219,8 @@ TEST(ProgressEngine, ReducesManyTimesWithoutARace) {
   });
 }
 
-// One thread holds all ranks, so nobody but the last rank can sum anything: it does the part of
-// those that it would have to wake.
+// One thread holds all ranks, so only the last rank can sum anything: it does the part of the ranks
+// that it would have to wake.
 TEST(ProgressEngine, TheLastRankSumsForThoseThatHavePostedAndSleep) {
   constexpr int kRanks = 3;
   const internal::GroupMembers members = internal::members_of_one_process(kRanks);
@@ -240,7 +240,7 @@ TEST(ProgressEngine, TheLastRankSumsForThoseThatHavePostedAndSleep) {
   for (int rank = 0; rank < kRanks; ++rank) {
     EXPECT_THAT(values[rank], ElementsAre(18, 99, 909, 9009));
   }
-  // The others find all of it done, also one that leaves before it has looked.
+  // The others find all of it done, also a rank that leaves before it has looked.
   works[kRanks].wait();
   engines[1]->leave();
   works[kRanks + 1].wait();
@@ -249,8 +249,8 @@ TEST(ProgressEngine, TheLastRankSumsForThoseThatHavePostedAndSleep) {
   engines[0]->leave();
 }
 
-// The others cannot begin what this rank has not posted, so it has to be awake for that.
-TEST(ProgressEngine, WhoWaitsForMoreThanThereAreSlotsSleepsUntilTheyAreFree) {
+// The others cannot begin operations that this rank has not posted, so it has to be awake for that.
+TEST(ProgressEngine, ACallWithoutAFreeSlotSleepsUntilOneIsFree) {
   constexpr uint64_t kOperations = 3 * internal::kSlots;
   const internal::GroupMembers members = internal::members_of_one_process(2);
   const auto reduce_all = [&](int rank) {

@@ -1,19 +1,16 @@
-// A group of ranks that reduce, broadcast and gather tensors together.
-// Thread safety: operations are issued by one thread at a time; abort() may come from any thread at
-// any time.
+// A group of ranks that reduce, broadcast and gather tensors together. Thread safety: operations
+// are issued by one thread at a time; abort() may come from any thread at any time.
 //
 // Every rank of a group issues the same operations in the same order with the same sizes. Each call
 // returns at once; operations are executed in submission order, by a communication thread, or by
-// the thread that issues, asks for or waits for one. Ranks compare what they were asked to
-// do before they touch a buffer: a difference is an InvalidArgument error that names both calls.
-// When an operation fails, so does every later one, with the first failure as the reason: the group
-// is over.
+// the thread that issues, polls or waits for one. Ranks compare their calls before they touch a
+// buffer: a difference is an InvalidArgument error that names both calls. When an operation fails,
+// so does every later one, with the first failure as the reason: the group is over.
 //
 // Tensors are on the CPU, or on the device the communicator was made for; contiguous and
 // one-dimensional; and belong to the communicator until the returned Work is done (they are kept
-// alive). On a device an operation begins when what was given to it before is done, by the current
-// stream of the thread that calls. A group of one costs nothing: no thread, no copies,
-// every Work is done already.
+// alive). On a device an operation begins when earlier work on the current stream of the calling
+// thread is done. A group of one costs nothing: no thread, no copies, every Work is done already.
 #pragma once
 
 #include <chrono>
@@ -38,7 +35,7 @@ class Communicator {
   // "TCP", "shared memory", "threads", "NCCL".
   virtual std::string_view name() const = 0;
 
-  // Whether sums have the bits that all_reduce() speaks of: not those of NCCL.
+  // Whether sums have the bits that all_reduce() promises: NCCL's do not.
   virtual bool sums_in_rank_order() const { return true; }
 
   // Zeroed uint8 memory on the communicator's device, 64-byte aligned, that this transport reduces
@@ -63,10 +60,10 @@ class Communicator {
   // Done when every rank has come here.
   virtual Work barrier() = 0;
 
-  // Chooses the algorithms of later operations by what an all-reduce was measured to cost; results
-  // stay the same, to the bit. All ranks call it with the same figures, between the same
-  // operations, all of which are done. Returns up to how many bytes all_reduce takes one exchange
-  // then; nothing where the transport has one algorithm for all sizes.
+  // Chooses the algorithms of later operations by the measured cost of an all-reduce; results stay
+  // the same, to the bit. All ranks call it with the same figures, between the same operations, all
+  // of which are done. Returns up to how many bytes all_reduce then takes one exchange; nothing if
+  // the transport has one algorithm for all sizes.
   virtual std::optional<int64_t> tune(const plan::CommunicationCost& /*cost*/) { return {}; }
 
   // Ends blocked and later operations of this rank with an error of this kind that carries

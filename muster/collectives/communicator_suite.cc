@@ -130,7 +130,7 @@ const std::vector<int64_t> kSizes = {0, 1, 3, 17, 1000, 4096, 5001, 150'007};
 const std::vector<DType> kSummed = {kFloat32, kFloat64, kInt64, at::kBFloat16, at::kHalf};
 
 TEST(UnevenValues, ShowTheOrderOfAdditions) {
-  // The law below would be empty if any order gave the same bits.
+  // The invariant below would be empty if any order gave the same bits.
   const Tensor a = uneven_values(0, 1000, kFloat32);
   const Tensor b = uneven_values(1, 1000, kFloat32);
   const Tensor c = uneven_values(2, 1000, kFloat32);

@@ -21,13 +21,13 @@ struct GroupOptions {
   std::chrono::milliseconds timeout = std::chrono::seconds(30);
 };
 
-// What one rank does; it may end its communicator early.
+// The work of one rank; it may end its communicator early.
 using RankBody = std::function<void(std::unique_ptr<Communicator>)>;
 
 struct TransportCase {
   std::string name{};
-  // Makes a group and runs `body` for every rank at the same time, bounded; throws what the first
-  // failing rank threw.
+  // Makes a group and runs `body` for every rank at the same time, bounded; throws the error of the
+  // first failing rank.
   std::function<void(const GroupOptions&, const RankBody& body)> run{};
 };
 inline void PrintTo(const TransportCase& transport, std::ostream* out) { *out << transport.name; }

@@ -33,7 +33,7 @@ void run_two_hosts(const GroupOptions& group, const RankBody& body) {
   run_on(hosts, group, 1 << 20, body);
 }
 
-// As many as there can be, the second of two ranks where that leaves a rank over.
+// As many hosts as possible, the second with two ranks if a rank is left over.
 void run_many_hosts(const GroupOptions& group, const RankBody& body) {
   std::vector<int> hosts;
   for (int r = 0; r < group.size; ++r) hosts.push_back(r < 2 ? r : r - 1);

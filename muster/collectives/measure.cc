@@ -12,10 +12,10 @@ namespace {
 constexpr int64_t kSmall = 64;          // bytes
 constexpr int64_t kFirst = 256 * 1024;  // of the large ones
 constexpr int64_t kLargest = 4 * 1024 * 1024;
-constexpr double kEnough = 5e-3;  // seconds: a longer one tells no more
+constexpr double kEnough = 5e-3;  // seconds: a longer measurement gives no more information
 
-// Seconds the fastest of some all-reduces took on rank 0; the first ones do not count. What slows
-// one down is the neighbours'.
+// Seconds of the fastest of some all-reduces on rank 0; the first ones do not count. Delays come
+// from other processes.
 double fastest(Communicator& group, const Tensor& buffer, int rounds) {
   double best = 1e9;
   for (int i = -2; i < rounds; ++i) {

@@ -103,7 +103,7 @@ class NcclBackend final : public internal::DeviceBackend {
   }
 
   void abort() noexcept override {
-    ended_ = true;  // first: who waits for NCCL holds the lock
+    ended_ = true;  // first: a thread that waits for NCCL holds the lock
     const std::lock_guard lock(mutex_);
     if (group_ != nullptr) ncclCommAbort(std::exchange(group_, nullptr));
   }
@@ -212,8 +212,8 @@ std::unique_ptr<Communicator> try_nccl_communicator(std::unique_ptr<Communicator
       return nullptr;
     }
   }
-  // In one process CUDA may let a GPU that allocates memory wait for one that waits for it: kernels
-  // of all its GPUs have to start together.
+  // In one process, a CUDA memory allocation of one GPU may wait for a GPU that waits for it:
+  // kernels of all its GPUs have to start together.
   static std::once_flag told;
   if (shares_process)
     std::call_once(told, [] { setenv("NCCL_LAUNCH_MODE", "GROUP", /*overwrite=*/0); });

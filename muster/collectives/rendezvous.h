@@ -16,14 +16,14 @@ class KeyValueStore {
  public:
   virtual ~KeyValueStore() = default;
 
-  // Replaces what was there.
+  // Replaces an existing value.
   virtual void set(const std::string& key, const std::string& value) = 0;
-  // Waits until the key is there; throws Timeout naming the key when it is not within `timeout`.
+  // Waits until the key exists; throws Timeout naming the key if it does not within `timeout`.
   virtual std::string get(const std::string& key, std::chrono::milliseconds timeout) = 0;
   // Adds to a decimal counter (absent counts as 0) in one step and returns the new value. Throws
   // InvalidArgument when the key holds something else.
   virtual int64_t add(const std::string& key, int64_t amount) = 0;
-  // Whether the key is there now.
+  // Whether the key exists now.
   virtual bool check(const std::string& key) = 0;
   // True when there was something to erase.
   virtual bool erase(const std::string& key) = 0;

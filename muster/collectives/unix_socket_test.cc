@@ -99,7 +99,7 @@ TEST(UnixSocket, ALetterOfAnotherFormIsRefusedAndItsDescriptorsAreClosed) {
     EXPECT_FALSE(receive_handle(pair.receiver, 10s)) << bytes << " bytes, " << files << " files";
     EXPECT_EQ(open_descriptors(), before) << bytes << " bytes, " << files << " files";
   }
-  // Of the right form, but from rank 0x7878...: no rank at all.
+  // A message of the right form, but from rank 0x7878...: no rank at all.
   send_letter(pair.sender, kLetterBytes, 1);
   EXPECT_FALSE(receive_handle(pair.receiver, 10s));
   EXPECT_EQ(open_descriptors(), before);
@@ -122,7 +122,7 @@ TEST(UnixSocket, AFullQueueIsNotWaitedFor) {
 }
 
 TEST(UnixSocket, KnowsAProcessOfAnotherUser) {
-  // A peer of another user is a process that gave up root; nobody else can make one.
+  // A peer of another user is a process that gave up root; only root can make one.
   if (geteuid() != 0) GTEST_SKIP() << "only root can start a process of another user";
   constexpr uid_t kNobody = 65534;
   const std::string name = "muster-test-" + random_secret();
@@ -132,7 +132,7 @@ TEST(UnixSocket, KnowsAProcessOfAnotherUser) {
   EXPECT_TRUE(is_same_user(accept_unix(listener, 10s).value().get()));
   const pid_t child = fork();
   if (child == 0) {
-    // It connects, and stays until it is told that it was looked at.
+    // It connects, and stays until the test has looked at it.
     if (setgid(kNobody) != 0 || setuid(kNobody) != 0) _exit(2);
     try {
       const auto socket = connect_unix(name);
@@ -158,7 +158,7 @@ void open_one_more() {
   const std::string name = "muster-test-" + random_secret();
   const FileDescriptor unix_listener = listen_unix(name);
   const auto unix_client = connect_unix(name);
-  const rlimit limit{.rlim_cur = 3, .rlim_max = 3};  // those that are open stay
+  const rlimit limit{.rlim_cur = 3, .rlim_max = 3};  // open ones stay
   if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || !readable(tcp.socket, 10s)) std::exit(2);
   const auto kind_of = [](const auto& fn) { return error_of(fn).kind(); };
   EXPECT_EQ(kind_of([&] { accept_tcp(tcp.socket); }), ErrorKind::kUnavailable);
@@ -173,7 +173,8 @@ void open_one_more() {
 // Others may give theirs back: the exit code asks for another try.
 TEST(UnixSocket, NoDescriptorIsLeftMeansUnavailable) {
 #ifdef __SANITIZE_ADDRESS__
-  // Its check of types opens a pipe to look at memory, and calls what it cannot look at wrong.
+  // Its check of types opens a pipe to look at memory, and reports memory that it cannot look at as
+  // an error.
   GTEST_SKIP() << "the sanitizer of undefined behaviour needs descriptors itself";
 #endif
   GTEST_FLAG_SET(death_test_style, "threadsafe");

@@ -1,4 +1,4 @@
-// Where this program's job keeps its files, as its flags said. Thread safety: any thread.
+// The directory of this program's job, from its flags. Thread safety: any thread.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace muster::inline v0_1::command {
 
-// run_main() calls it with what --model_dir, or --job-dir, was given, or their default.
+// run_main() calls it with the value of --model_dir, or --job-dir, or their default.
 void set_job_dir(std::string directory);
-// That directory; empty where the program has no such flag, or no run_main().
+// The directory; empty if the program has no such flag, or no run_main().
 MUSTER_PART_EXPORT std::string job_dir();
 
 }  // namespace muster::inline v0_1::command

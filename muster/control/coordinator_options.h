@@ -1,4 +1,4 @@
-// From "who am I in the cluster" to the coordinator's options. Pure functions.
+// Derives the coordinator's options from a task's place in the cluster. Pure functions.
 #pragma once
 
 #include "muster/cluster/resolved_cluster.h"

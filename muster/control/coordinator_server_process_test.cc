@@ -1,5 +1,5 @@
-// The coordinator over real sockets, with processes that are killed and stopped. What happens in
-// this process happens on a clock the test moves, one beat of the survivors after the other.
+// The coordinator over real sockets, with processes that are killed and stopped. This process uses
+// a clock that the test moves, one beat of the survivors after the other.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -120,7 +120,7 @@ class Struck : public testing::TestWithParam<int> {
     });
   }
 
-  // Lets the clock run, as fast as the survivors beat, until all have heard of a failure.
+  // Lets the clock run, as fast as the survivors beat, until all have been notified of a failure.
   void let_time_pass(std::vector<std::pair<int, CoordinatorClient*>> survivors) {
     const auto until = std::chrono::steady_clock::now() + kForever;
     const auto all_heard = [&] {
@@ -148,7 +148,7 @@ class Struck : public testing::TestWithParam<int> {
 TEST_P(Struck, AWorkerProcessIsNamedByEverySurvivor) {
   ServerOptions options = test_server_options(3);
   options.clock = &clock_;
-  // The clock may run far before a busy machine tells of the closed connection.
+  // The clock may run far before a busy machine reports the closed connection.
   if (GetParam() == SIGKILL) options.group.heartbeat_timeout = 1e6;
   CoordinatorServer server(options);
   launch::ChildProcess victim = start_member(server.address(), 1, 3);
@@ -156,7 +156,7 @@ TEST_P(Struck, AWorkerProcessIsNamedByEverySurvivor) {
        joining_survivor = join(server.address(), 2, 3);
   Client chief = joining_chief.get(), survivor = joining_survivor.get();
   Heard chief_heard(*chief), survivor_heard(*survivor);
-  // The end of its connection is what tells of a killed process.
+  // The end of its connection shows that a process was killed.
   await([&] { return server.connections() == 3; });
   // The coordinator knows where the victim is.
   await([&] {
@@ -187,7 +187,7 @@ TEST_P(Struck, TheChiefProcessIsNamedByTheWorker) {
   const std::string address = fmt::format("127.0.0.1:{}", free_port());
   launch::ChildProcess chief = start_member(address, 0, 2);
   auto joining = join(address, 1, 2);
-  // Tries before the chief is there pause on the clock.
+  // Tries before the chief has started pause on the clock.
   while (joining.wait_for(std::chrono::milliseconds(10)) != std::future_status::ready) {
     clock_.advance(std::chrono::milliseconds(10));
   }

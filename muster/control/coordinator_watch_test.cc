@@ -47,8 +47,8 @@ TEST(CoordinatorWatch, APauseOfThisProcessBlamesNobody) {
   EXPECT_TRUE(watch.why_lost(66.1));
 }
 
-// The silence of the coordinator is what it did not answer while it was asked, wherever this
-// process stood still: between two beats, and while it waited for an answer.
+// The silence of the coordinator is the time without answers to requests, wherever this process
+// stood still: between two beats, and while it waited for an answer.
 TEST(CoordinatorWatch, PausesOfThisProcessAreNoSilenceOfTheCoordinators) {
   CoordinatorWatch watch(kOptions, 0);
   double now = 0, asked = 0;

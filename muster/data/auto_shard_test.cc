@@ -70,7 +70,8 @@ Dataset with_op(const Dataset& dataset, std::string op) {
   throw invalid_argument("no op " + op);
 }
 
-// Of a case of the collection; throws for those that Muster cannot say: data sets of data sets.
+// The pipeline of a case of the collection; throws for cases that Muster cannot express: data sets
+// of data sets.
 Dataset pipeline_of(const json& source, const json& ops) {
   if (source.contains("concat")) {
     std::vector<Dataset> parts;
@@ -115,7 +116,7 @@ int64_t number_of(const json& element) {
   return 100 * parts.at(0) + parts.at(1);
 }
 
-// The elements a case expects of its worker; nothing where it only says that workers share none.
+// The elements a case expects of its worker; nothing if it only says that workers share none.
 std::optional<Lists> expected_of(const json& expect) {
   Lists expected;
   if (expect.contains("batches")) {
@@ -140,7 +141,7 @@ std::optional<Lists> expected_of(const json& expect) {
   return expected;
 }
 
-// Checks what auto_shard() makes of a case of the collection.
+// Checks the result of auto_shard() for a case of the collection.
 void check_case(const json& known) {
   const json& expect = known["expect"];
   const Dataset dataset = pipeline_of(known["source"], known["ops"]);
@@ -193,7 +194,7 @@ TEST(AutoShard, KnownCases) {
   // Files written by others do not come with the project: ./dev test names their folder.
   if (data == nullptr) GTEST_SKIP() << "MUSTER_TEST_DATA is not set";
   std::ifstream file(std::string(data) + "/../golden/autoshard_cases.json");
-  // Nor do the known cases of tf.data.
+  // The known cases of tf.data do not come with the project either.
   if (!file) GTEST_SKIP() << "the known cases are not beside MUSTER_TEST_DATA";
   const std::set<std::string> cannot_be_said{"map_to_datasets_then_interleave_identity",
                                              "dataset_of_reader_datasets_groups_of_10"};
@@ -227,7 +228,7 @@ TEST(AutoShard, WorkersTogetherReadEverythingOnce) {
   }
 }
 
-// The sizes are those that tf.data gives worker 1 of 3; its pieces are those of the whole batch.
+// tf.data gives worker 1 of 3 these sizes; its pieces are the pieces of the whole batch.
 TEST(AutoShard, DividesBatchesThatEachWorkerRebatchesInItsOwnWay) {
   const auto of = [](std::vector<int64_t> sizes, int64_t workers, int64_t worker) {
     const Dataset batches = Dataset::range(8).batch(4).rebatch(std::move(sizes));

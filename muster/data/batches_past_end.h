@@ -1,4 +1,4 @@
-// Gives the batches of one replica. Where each process has data of its own, a replica may run out
+// Returns the batches of one replica. Where each process has data of its own, a replica may run out
 // of data before the others; it then gives batches of zero rows, so that it takes part in their
 // steps. Thread safety: as Iterator.
 //
@@ -26,19 +26,19 @@ class MUSTER_PART_EXPORT BatchesPastEnd final : public Iterator {
   explicit BatchesPastEnd(std::unique_ptr<Iterator> iterator);
   ~BatchesPastEnd() override;
 
-  // Returns the form of the batches, as encode_batch_spec() writes it; empty when no batch is left.
-  // It reads one batch ahead, which is still given. Throws InvalidArgument for an element that
-  // is no batch, and what the iterator throws.
+  // Returns the form of the batches, as encode_batch_spec() writes it; empty if no batch is left.
+  // It reads one batch ahead, which is still returned later. Throws InvalidArgument for an element
+  // that is no batch, and the iterator's errors.
   std::string spec();
-  // Sets the form of the batches of zero rows, where spec() of this replica is empty. Throws
-  // Internal for a text that encode_batch_spec() does not write.
+  // Sets the form of the batches of zero rows, if spec() of this replica is empty. Throws Internal
+  // for a text that encode_batch_spec() does not write.
   void set_spec(const std::string& spec);
-  // Shows what read() gives, without going on; at the end that is a batch of zero rows. REQUIRES:
-  // the form is known.
+  // Returns the result of the next read(), without moving; at the end that is a batch of zero rows.
+  // REQUIRES: the form is known.
   const Element& peek();
 
-  // Gives the next batch. Returns false at the end, and at every call after it; then *out has zero
-  // rows when their form is known.
+  // Returns the next batch. Returns false at the end, and at every call after it; then *out has
+  // zero rows when their form is known.
   bool read(Element* out);
   // As every iterator: nothing at the end.
   std::optional<Element> next() override;

@@ -53,7 +53,7 @@ TEST(BatchesPastEnd, WithoutDataTakeTheFormOfAnotherReplica) {
   EXPECT_EQ(error_of([&] { none.set_spec("no form"); }).kind(), ErrorKind::kInternal);
 }
 
-TEST(BatchesPastEnd, WhatIsReadAheadIsNotHandedOut) {
+TEST(BatchesPastEnd, ElementsReadAheadAreNotHandedOut) {
   const Dataset dataset = Dataset::range(10).batch(3);
   const auto plain = dataset.iterator();
   BatchesPastEnd batches(dataset.iterator());

@@ -61,7 +61,7 @@ Dataset Dataset::sample_from_datasets(std::vector<Dataset> datasets, const Sampl
                     .seed = options.seed,
                     .rerandomize = options.rerandomize_each_iteration,
                     .stop_on_empty = options.stop_on_empty_dataset};
-  std::vector<in::NodePtr> drawn;  // without those that never are
+  std::vector<in::NodePtr> drawn;  // without inputs of weight 0
   for (size_t i = 0; i < given.size(); ++i) {
     if (!std::isfinite(weights[i]) || weights[i] < 0) {
       throw invalid_argument(fmt::format("sample_from_datasets(): weight {} is {}", i, weights[i]),

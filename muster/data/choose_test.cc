@@ -142,7 +142,7 @@ TEST(Sample, RefusesWeightsThatCannotBe) {
   EXPECT_THAT(of({1, -1}).what(), HasSubstr("weight 1 is -1"));
   EXPECT_THAT(of({std::nan(""), 1}).what(), HasSubstr("weight 0 is nan"));
   EXPECT_THAT(of({0, 0}).what(), HasSubstr("all weights are 0"));
-  // One that is never drawn is not read, and one that is always drawn is itself.
+  // An input that is never drawn is not read, and an input that is always drawn equals the result.
   EXPECT_EQ(
       read(Dataset::sample_from_datasets({hundreds(0, 2), hundreds(1, 2)}, {.weights = {0, 1}})),
       (Lists{{100}, {101}}));

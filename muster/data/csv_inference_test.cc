@@ -68,7 +68,7 @@ TEST_F(CsvInferenceTest, AColumnThatIsNearlyNumbersIsNamed) {
   EXPECT_EQ(warning("4O", 20, {.columns = {{"a", CsvKind::kString}}}), "");
 }
 
-// However frequent: NA, or what else stands for a missing value.
+// However frequent: NA, or another word for a missing value.
 TEST_F(CsvInferenceTest, AWordThatComesAgainAmongNumbersIsNamed) {
   const auto warning = [&](const std::string& text, const CsvOptions& options = {}) {
     const std::string path = write(text);
@@ -117,7 +117,7 @@ TEST_F(CsvInferenceTest, NumbersHaveTheMarksTheyAreSaidToHave) {
       torch::equal(rows.at("b").value().tensor(), torch::tensor({1234, 5, 2000}, at::kLong)));
   EXPECT_TRUE(
       torch::equal(rows.at("c").value().tensor(), torch::tensor({-1234567.25F, 150000.F, 0.5F})));
-  // A mark that is not said is no number, and what is there is told.
+  // A text with an undeclared mark is no number, and the warning names it.
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(kinds_of(infer_csv(path, {.delimiter = ';'})), "a:string? b:float32 c:string? ");
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
@@ -130,7 +130,7 @@ TEST_F(CsvInferenceTest, NumbersHaveTheMarksTheyAreSaidToHave) {
 }
 
 // 2^24 and more: float32 has no place for every day and every identifier.
-TEST_F(CsvInferenceTest, NumbersThatFloat32RoundsAreToldApart) {
+TEST_F(CsvInferenceTest, NumbersThatFloat32RoundsAreDistinguished) {
   const std::string path = write("day,time,x\n20180131,1517443201.5,0.1\n,1517443202.5,0.7\n");
   EXPECT_EQ(kinds_of(infer_csv(path, {.missing_number = kNoNumber})),
             "day:float64? time:float64? x:float32? ");

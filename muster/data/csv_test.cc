@@ -56,7 +56,7 @@ TEST_F(CsvTest, MissingValuesTakeTheDefaultOfTheirColumn) {
   EXPECT_THAT(texts(rows.at("d").value()), ElementsAre("none", "x"));
 }
 
-TEST_F(CsvTest, BadRowsAreNamedInTheirTurnAndReadingGoesOn) {
+TEST_F(CsvTest, BadRowsAreNamedInTheirTurnAndReadingContinues) {
   const std::string path = write("a,b\n1,2\n3,x4\n5,6\n7\n\n\"8\n\",9\n,10\n11,12\n1.5,13\n14,15");
   const auto reader = open(path, {.columns = {{"a", CsvKind::kInt64}, {"b"}}});
   Element rows;
@@ -129,7 +129,7 @@ TEST_F(CsvTest, FilesThatDoNotFitAreRefusedAtOnce) {
   EXPECT_EQ(error_of([&] { open(dir_ / "none.csv", options); }).kind(), ErrorKind::kNotFound);
 }
 
-// What a program writes to take the value, in its own words.
+// The options that take the value, as a program writes them.
 TEST_F(CsvTest, AValueThatDoesNotFitNamesTheOptionsThatTakeIt) {
   const auto error_in = [&](const std::string& last, const CsvOptions& given) {
     const std::string path = write("age,name\n1,x\n" + last + ",y\n");
@@ -228,7 +228,7 @@ TEST_F(CsvTest, FilesAreADataSet) {
   EXPECT_EQ(error_of([] { csv({}); }).kind(), ErrorKind::kInvalidArgument);
 }
 
-// What Spark and others leave for a partition without rows.
+// Spark and others leave such a file for a partition without rows.
 TEST_F(CsvTest, AFileWithoutAByteHasNoRows) {
   const std::vector<std::string> files{
       write("", "0.csv"),      write("x,y\n1,2\n", "1.csv"),     write("", "2.csv"),

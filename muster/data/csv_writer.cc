@@ -39,7 +39,7 @@ void add_columns(const Element& element, const std::string& leaf_name,
 // The texts of a column.
 class Cells {
  public:
-  // Throws InvalidArgument for what has no text, and for shapes that are not [rows].
+  // Throws InvalidArgument for values without a text form, and for shapes that are not [rows].
   Cells(const NamedColumn& column, bool scalars) : strings_(nullptr) {
     const bool one_axis =
         column.value.is_tensor()

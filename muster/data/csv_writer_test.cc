@@ -40,7 +40,7 @@ Element random_rows(Random& random, int64_t count) {
                         {"the, \"name\"", Value(Strings(names))}});
 }
 
-TEST_F(CsvWriterTest, WhatIsWrittenIsReadBackToTheLastBit) {
+TEST_F(CsvWriterTest, WrittenValuesAreReadBackToTheLastBit) {
   Random random(derive_key(11, {}));
   const CsvOptions options{.columns = {{"single"},
                                        {"wide", CsvKind::kFloat64},

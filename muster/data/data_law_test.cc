@@ -1,6 +1,6 @@
-// The laws of data pipelines, on random compositions of transformations: what comes out agrees with
-// a plain element-by-element model, any saved position continues exactly, and replicas together
-// read the unsharded order.
+// The invariants of data pipelines, on random compositions of transformations: the result agrees
+// with a plain element-by-element model, any saved position continues exactly, and replicas
+// together read the unsharded order.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -76,7 +76,7 @@ struct Row {
   int64_t index = 0, run = 0;
 };
 
-// What a shuffle with a window of that size gives.
+// The result of a shuffle with a window of that size.
 std::vector<Row> shuffled(const std::vector<Row>& in, int64_t most,
                           std::initializer_list<uint64_t> ids) {
   Random random(derive_key(kSeed, ids));
@@ -97,7 +97,7 @@ std::vector<Row> shuffled(const std::vector<Row>& in, int64_t most,
   return out;
 }
 
-// What a map gives that is the ordinal-th of the pipeline.
+// The result of the ordinal-th map of the pipeline.
 std::vector<Row> mapped(const std::vector<Row>& in, const Op& op, uint64_t ordinal) {
   std::vector<Row> out;
   for (Row row : in) {
@@ -113,7 +113,7 @@ std::vector<Row> mapped(const std::vector<Row>& in, const Op& op, uint64_t ordin
   return out;
 }
 
-// What a batch gives in pass `run`.
+// The result of a batch in pass `run`.
 std::vector<Row> batched(const std::vector<Row>& in, const Op& op, int64_t run) {
   const auto size = static_cast<int64_t>(in.size());
   std::vector<Row> out;
@@ -127,7 +127,7 @@ std::vector<Row> batched(const std::vector<Row>& in, const Op& op, int64_t run) 
   return out;
 }
 
-// What ops [0, count) give in pass `run`.
+// The result of ops [0, count) in pass `run`.
 std::vector<Row> model(int64_t n, const std::vector<Op>& ops, size_t count, int64_t run) {
   std::vector<Row> out;
   if (count == 0) {
@@ -376,7 +376,7 @@ TEST_F(Laws, ARunContinuesOnAnotherNumberOfReplicasAndBatchSize) {
   }
 }
 
-TEST(Sharding, AShardReadsNothingOfOthersAlsoBehindPrefetch) {
+TEST(Sharding, AShardReadsNothingOfOthersAlsoAfterPrefetch) {
   for (int64_t index : {0, 1, 2}) {
     std::vector<int64_t> mapped, expected;
     const Dataset dataset = Dataset::range(40)

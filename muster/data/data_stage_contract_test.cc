@@ -1,5 +1,5 @@
-// What stages owe each other: how many calls run at once, whose memory is whose, that order is kept
-// where it counts, and that nothing breaks when one of them fails.
+// The contract of stages: how many calls run at once, which memory belongs to whom, that order is
+// kept where it counts, and that nothing breaks when one of them fails.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -46,7 +46,8 @@ class Calls {
       int most = most_;
       while (now > most && !most_.compare_exchange_weak(most, now)) {
       }
-      // Time for another call to come, were it let in; a slower machine only sees fewer at once.
+      // Time for another call to begin, if it were allowed; a slower machine only sees fewer at
+      // once.
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       --running_;
       return element;
@@ -75,7 +76,7 @@ TEST(Maps, OneCallAtATimeIsOneCallBesideOthersThatAreParallel) {
 Dataset out_of_order(int64_t n) {
   return Dataset::range(n).map(
       [](const Element& element) {
-        // The law is about elements that take unequal time; no result depends on how long.
+        // The invariant concerns elements that take unequal time; no result depends on how long.
         std::this_thread::sleep_for(std::chrono::microseconds(number(element) % 4 == 0 ? 800 : 0));
         return element;
       },
@@ -146,7 +147,7 @@ TEST(Restoring, OutOfOrderContinuesOnAnotherNumberOfReplicas) {
   }
 }
 
-TEST(Restoring, AnAssertionIsToldOnce) {
+TEST(Restoring, AnAssertionIsReportedOnce) {
   const Dataset five = Dataset::range(5).filter([](const Element&) { return true; });
   for (const int64_t expected : {3, 6}) {
     const Dataset dataset = five.assert_cardinality(expected);
@@ -345,8 +346,8 @@ TEST(Stopping, EndsTheSearchForAnElementThatShowsTheShapes) {
   EXPECT_THAT(error_of([&] { iterator->next(); }).what(), HasSubstr("unreadable"));
 }
 
-// The replica that has no rows of what cannot be read says what the one says that has them.
-TEST(Stopping, WhatCannotBeReadIsTheErrorOfEveryReplica) {
+// A replica without rows of an unreadable part throws the same error as the replica that has them.
+TEST(Stopping, AnUnreadablePartIsTheErrorOfEveryReplica) {
   const Dataset missing = Dataset::from_files({"/nowhere/file.txt"}, data::text_line_format())
                               .with_options({.auto_shard_policy = AutoShardPolicy::kData});
   const Dataset broken =
@@ -369,7 +370,7 @@ TEST(Rebatch, HandsItsBatchesToReplicasInTurn) {
   EXPECT_EQ(of(0, 1), (Lists{{0, 1}, {2}, {3, 4}, {5}, {6, 7}, {8}, {9, 10}}));
   EXPECT_EQ(of(0, 2), (Lists{{0, 1}, {3, 4}, {6, 7}, {9, 10}}));
   EXPECT_EQ(of(1, 2), (Lists{{2}, {5}, {8}, {}}));
-  // All replicas stand at the same place, which any number of them continues from.
+  // All replicas have the same position, from which any number of them continues.
   const auto one = dataset.iterator({.sharding = {.num_replicas = 2, .replica = 0}});
   const auto other = dataset.iterator({.sharding = {.num_replicas = 2, .replica = 1}});
   for (int round = 0; round < 4; ++round) {
@@ -391,7 +392,7 @@ TEST(Times, OfDataSetsMadeOnTheWayAreAddedUp) {
       testing::Eq("b 2.0 s, c 1.0 s"));
 }
 
-// Two inputs whose elements are numbered alike are drawn for apart.
+// Two inputs whose elements are numbered alike draw different numbers.
 TEST(KeyedMaps, DrawOtherNumbersForEachPartOfAConcatenation) {
   const Dataset dataset =
       Dataset::range(4).concatenate(Dataset::range(4)).map([](const Element&, RandomKey key) {

@@ -37,8 +37,8 @@ int64_t checked_calls(int64_t calls) {
       fmt::format("pass 1 to {}, or kAutotune for the cores of this task", kMost));
 }
 
-// The batch whose rows of a pipeline are divided between replicas: only stages that
-// hand on batches one to one may follow it. Sets `obstacle` to a stage that is none of these.
+// The batch of a pipeline whose rows are divided between replicas: only stages that hand on batches
+// one to one may follow it. Sets `obstacle` to a stage that does not.
 const Node* sharded_node(const Node* node, const Node** obstacle) {
   while (node != nullptr && !node->is<in::Batch, in::Rebatch>()) {
     if (!node->is<in::Map, in::Prefetch, in::Take, in::Skip, in::Shard, in::Shuffle, in::Repeat,
@@ -121,7 +121,7 @@ Dataset Dataset::shard(int64_t num_shards, int64_t index) const {
         fmt::format("shard({}, {}): index must be between 0 and num_shards-1", num_shards, index),
         fmt::format("pass 0 to {}", num_shards - 1));
   }
-  // The same elements in the same order; what belongs to others is then not read ahead.
+  // The same elements in the same order, but the shares of others are not read ahead.
   if (const auto* prefetch = node_->as<in::Prefetch>())
     return Dataset(node_->input()).shard(num_shards, index).prefetch(prefetch->count);
   return Dataset(make_node(in::Shard{num_shards, index}, {node_}));

@@ -35,7 +35,7 @@ void check_buckets(const BucketOptions& options) {
   }
 }
 
-// What tells two sets of buckets apart, for files that keep what they gave.
+// A text that distinguishes two sets of buckets, for files that keep their results.
 std::string text_of(const BucketOptions& options) {
   std::string text = fmt::format(
       "({}; {}{}{}{}", fmt::join(options.boundaries, ", "), fmt::join(options.batch_sizes, ", "),
@@ -46,7 +46,7 @@ std::string text_of(const BucketOptions& options) {
   return text + ")";
 }
 
-// The padded shapes of a bucket whose largest length is `length`: it stands for every size that is
+// The padded shapes of a bucket whose largest length is `length`: it replaces every size that is
 // not given.
 std::vector<Shape> shapes_up_to(int64_t length, std::vector<Shape> shapes, const Dataset& window) {
   if (shapes.empty()) {

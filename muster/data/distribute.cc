@@ -11,7 +11,7 @@
 namespace muster::inline v0_1::data {
 namespace {
 
-// What the process at `place` reads of a pipeline that describes all data.
+// The part of a pipeline that describes all data which the process at `place` reads.
 AutoSharded share_of(const Dataset& dataset, const ReplicaPlace& place) {
   if (dataset.hand_sharded()) {
     return {dataset, AutoShardPolicy::kOff,
@@ -60,7 +60,7 @@ std::unique_ptr<Iterator> of_own_share(const Dataset& dataset, const Dataset& sh
                                        DistributeOptions options) {
   const bool global = place.in_sync && (options.global_batches || ends_with_global_batch(dataset));
   options.global_batches = false;
-  // Each process draws an order of its own, of what all read or of its files.
+  // Each process draws an order of its own, for shared data or for its own files.
   seed = derive_key(seed, {id_of("worker"), static_cast<uint64_t>(place.input_pipeline_id)}).key;
   if (!global) return over_local_replicas(share, place, seed, options);
   // The batches are meant for all processes.

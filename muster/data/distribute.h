@@ -12,7 +12,7 @@
 
 namespace muster::inline v0_1::data {
 
-// Where a replica stands among the replicas of a run. Every process has one input pipeline, which
+// The place of a replica among the replicas of a run. Every process has one input pipeline, which
 // feeds its local replicas.
 struct ReplicaPlace {
   int64_t num_input_pipelines = 1;
@@ -34,7 +34,7 @@ struct DistributeOptions {
 // The part of a data set that one replica reads.
 struct DistributedInput {
   std::unique_ptr<Iterator> iterator{};
-  // Whether each process has data of its own, which may end earlier than that of others.
+  // Whether each process has data of its own, which may end earlier than the data of others.
   bool by_process = false;
   AutoShardPolicy applied = AutoShardPolicy::kOff;  // kFile, kData, kHint or kOff
   std::string why{};  // "files are divided: worker 1 of 3 reads 4 of 12"
@@ -42,8 +42,8 @@ struct DistributedInput {
 
 // Returns the part that the replica at `place` reads of a data set that describes the data of all
 // replicas, by its AutoShardPolicy. A data set that is sharded by hand describes the data of this
-// process. `seed` is that of the run. Throws what auto_shard() and Dataset::iterator() throw, on
-// all replicas alike.
+// process. `seed` is the run's. Throws what auto_shard() and Dataset::iterator() throw, on all
+// replicas alike.
 MUSTER_PART_EXPORT DistributedInput distribute(const Dataset& dataset, const ReplicaPlace& place,
                                                uint64_t seed,
                                                const DistributeOptions& options = {});

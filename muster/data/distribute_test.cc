@@ -62,7 +62,7 @@ Numbers sorted_rows_of(const std::vector<Lists>& batches) {
   return rows;
 }
 
-// What all replicas together read in a step, in rank order.
+// The numbers that all replicas together read in a step, in rank order.
 Numbers step_of(const std::vector<Lists>& batches, size_t step) {
   Numbers rows;
   for (const Lists& replica : batches) {
@@ -176,7 +176,7 @@ TEST(Distribute, ProcessesThatReadTheSameShuffleItDifferently) {
   EXPECT_EQ(input.applied, AutoShardPolicy::kOff);
 }
 
-TEST(Distribute, WhatIsShardedByHandIsLeftAlone) {
+TEST(Distribute, ADatasetShardedByHandIsLeftAlone) {
   for (const int64_t pipeline : {0, 1}) {
     const Dataset mine = Dataset::range(24).shuffle(24).shard(2, pipeline).batch(3);
     const Lists whole = rest_of(*mine.iterator({.seed = kSeed}));
@@ -242,7 +242,7 @@ TEST(Distribute, APositionKnowsItsPass) {
   const auto second = dataset.iterator({.seed = kSeed});
   second->restore(nlohmann::json::parse(first->save().dump()));
   EXPECT_EQ(rest_of(*second), Lists(whole.begin() + 1, whole.end()));
-  // One that says none is of the first pass.
+  // A position without a pass belongs to the first pass.
   const auto third = dataset.iterator({.seed = kSeed, .pass = 1});
   third->restore(dataset.iterator({.seed = kSeed})->save());
   EXPECT_EQ(rest_of(*third), rest_of(*dataset.iterator({.seed = kSeed})));

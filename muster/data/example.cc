@@ -22,7 +22,7 @@ using internal::kind_of;
 using internal::values_of;
 using internal::zero_of;
 
-// What reads a feature, and what shorter rows are filled up with.
+// The reader of a feature, and the padding of shorter rows.
 struct Column {
   FeaturePlan plan;
   formats::Feature padding;
@@ -95,11 +95,11 @@ Strings padded(const FeatureColumn& column, const Shape& shape, int64_t width,
 struct ExampleParser::Compiled {
   ExamplePlan plan;
   std::vector<formats::Feature> paddings{};      // one per feature of the plan
-  std::shared_ptr<const Structure> structure{};  // of what a call returns
+  std::shared_ptr<const Structure> structure{};  // of a call's results
   std::vector<std::pair<size_t, bool>> leaves;   // feature, and whether it is its row_lengths
 
-  // The feature's values for all rows; what the parser appended is used up.
-  // Throws InvalidArgument where rows of unequal lengths are too much for the bytes they came in.
+  // The feature's values for all rows; uses up the parser's output. Throws InvalidArgument if
+  // padding rows of unequal lengths takes too much memory for the bytes that were read.
   Value values(size_t i, int64_t rows, FeatureColumn& column, Tensor&& fixed,
                uint64_t read_bytes) const;
 };

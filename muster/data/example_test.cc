@@ -89,8 +89,8 @@ TEST(ExampleParser, GivesADictOfValuesWithARowPerExample) {
            torch::tensor({1.0f, 2.0f, -1.0f, -1.0f, 3.0f, 4.0f, 5.0f, 6.0f}).reshape({2, 2, 2})));
 }
 
-// The law: a batch of one, without its axis, is what a scalar gives; features of one length stack
-// to what the batch gives.
+// Invariant: a batch of one, without its axis, equals the result for a scalar; features of one
+// length stack to the result for the batch.
 TEST(ExampleParser, AScalarGivesTheSameWithoutTheAxis) {
   const ExampleParser parse(kSpec);
   const Element batch = batch_of(kRows);

@@ -72,7 +72,7 @@ Dataset rows_of(const IdxArray& images, const std::string& images_path, const Id
 // A file that may be one of MNIST's.
 struct MnistFile {
   std::string name{};
-  std::string prefix{};  // what stands in front of the split: "emnist-letters-"; mostly nothing
+  std::string prefix{};  // the text before the split: "emnist-letters-"; mostly empty
 };
 
 // MNIST's own name of the images or the labels of a split.
@@ -101,7 +101,7 @@ std::optional<MnistFile> as_mnist_file(const std::string& name, const std::strin
 }
 
 // The names of the files in a folder, without the folders in it: some archives have a folder of the
-// name of each file. Of what cannot be listed (a web server), those of MNIST's names that are
+// name of each file. If the folder cannot be listed (a web server), the MNIST names that exist
 // there.
 std::vector<std::string> file_names(FileSystem& files, const std::string& dir,
                                     const std::string& split) {
@@ -121,8 +121,8 @@ std::vector<std::string> file_names(FileSystem& files, const std::string& dir,
   return names;
 }
 
-// The file that is meant, with what it holds. Files of one prefix are one data set: the first of
-// them is taken, its own name first and packed ones last, when the others hold the same.
+// The chosen file, with its content. Files of one prefix are one data set: the first of them is
+// taken, its own name first and packed ones last, if the others have the same content.
 struct MnistArray {
   std::string path{};
   IdxArray array;

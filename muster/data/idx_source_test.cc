@@ -93,8 +93,8 @@ TEST(Idx, MnistReadsAFileBesideItsGzWhenTheyAreTheSame) {
   EXPECT_THAT(both.hint(), HasSubstr("remove one"));
 }
 
-// The names of Kaggle's archives, which have a folder of each name too, of EMNIST, and of what
-// others have unpacked.
+// The names of Kaggle's archives, which also have a folder of each name, of EMNIST, and of files
+// that users have unpacked.
 TEST(Idx, MnistIsFoundUnderItsOtherNames) {
   const std::vector<std::pair<std::string, std::string>> kNames = {
       {"t10k-images.idx3-ubyte", "t10k-labels.idx1-ubyte"},

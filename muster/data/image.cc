@@ -174,7 +174,7 @@ Tensor decode_image(std::string_view bytes, const DecodeImageOptions& options,
   tell_of_damage(image, what);
   const Shape shape{image.height, image.width, image.channels};
   if (deep) {
-    // There is no uint16: what has its bytes is made wider.
+    // There is no uint16: its bytes become a wider type.
     const Tensor levels =
         torch::from_blob(image.pixels.get(), shape, at::kShort).to(at::kInt).bitwise_and(0xffff);
     return options.dtype == kInt32 ? levels : levels.to(kFloat32).div_(65535);
@@ -204,7 +204,7 @@ Tensor fit_image(std::string_view bytes, const ImageOptions& options, RandomKey 
   const formats::ImageInfo info = formats::image_info(bytes_of(bytes), what).value();
   const Crop crop = choose_crop(info, options, key);
   const bool deep = info.bits == 16 && options.dtype == kFloat32;
-  // One image after the other in the same memory, unless it is that of a giant.
+  // One image after the other in the same memory, unless it is a giant one's.
   thread_local formats::DecodedImage image;
   image = formats::decode_image(
               bytes_of(bytes), what,

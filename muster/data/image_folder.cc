@@ -19,7 +19,7 @@ constexpr size_t kNamesShown = 5;
 
 bool is_hidden(const std::string& name) { return name.starts_with('.'); }
 
-// What is directly inside of a directory, hidden names left out.
+// The direct content of a directory, hidden names left out.
 struct Listing {
   std::vector<std::string> directories{};
   std::vector<std::string> files{};
@@ -28,7 +28,7 @@ struct Listing {
 Listing list(FileSystem& files, const std::string& dir) {
   Listing listing;
   if (is_remote(dir)) {
-    // One request tells what the files of a whole folder are.
+    // One request determines the kinds of all files of a folder.
     for (const auto& [name, info] : files.list_entries(dir).value()) {
       if (!is_hidden(name))
         (info.is_directory ? listing.directories : listing.files).push_back(name);
@@ -73,7 +73,7 @@ Tensor read_image(std::string_view path, const ImageOptions& image, RandomKey ke
   return fit_image(bytes, image, key, path);
 }
 
-// What stands in `dir` itself; throws when that is no sub-folder at all.
+// The content of `dir` itself; throws if that is no sub-folder at all.
 Listing list_classes(FileSystem& files, const std::string& dir) {
   const char* layout = "put the images of each class into a folder of their own: DIR/CLASS/IMAGE";
   check_folder(files, dir, layout);

@@ -85,7 +85,7 @@ TEST_F(ImageFolder, ClassesMayBeGiven) {
   EXPECT_THAT(error.message(), AllOf(HasSubstr("'cats'"), HasSubstr("dogs")));
 }
 
-// As image_dataset_from_directory: the first bytes tell what a file is.
+// As image_dataset_from_directory: the first bytes determine the kind of a file.
 TEST_F(ImageFolder, BmpAndGifAreReadUnderAnyEnding) {
   const testing::TestImage image{6, 8, 3, std::vector<uint8_t>(6 * 8 * 3, 40)};
   const testing::TestImage indices{6, 8, 1, std::vector<uint8_t>(6 * 8, 9)};
@@ -101,7 +101,7 @@ TEST_F(ImageFolder, BmpAndGifAreReadUnderAnyEnding) {
   EXPECT_EQ(image_files(dir()).size(), 4u);
 }
 
-// What is drawn depends on the seed, the epoch and the image, not on the order of reading.
+// The random crop depends on the seed, the epoch and the image, not on the order of reading.
 TEST_F(ImageFolder, RandomCropsRepeatWithTheSeed) {
   for (int i = 0; i < 6; ++i)
     write("a/" + std::to_string(i) + ".jpg",
@@ -132,7 +132,7 @@ TEST_F(ImageFolder, AnImageThatCannotBeDecodedIsNamed) {
   EXPECT_THAT(error.what(), AllOf(HasSubstr("cats/broken.jpg"), HasSubstr("cut short")));
 }
 
-TEST_F(ImageFolder, WhatIsNoImageFolderIsRefused) {
+TEST_F(ImageFolder, FoldersThatAreNoImageFolderAreRefused) {
   const auto message = [&](const std::string& path) {
     return error_of([&] { image_folder(path); }).message();
   };

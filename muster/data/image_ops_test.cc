@@ -118,7 +118,7 @@ TEST(ImageOps, ResizeAgreesWithLibTorch) {
   }
 }
 
-TEST(ImageOps, WhatDoesNotCountIsNotLookedAt) {
+TEST(ImageOps, PixelsWithoutWeightAreNotLookedAt) {
   Tensor image = noise({4, 4, 3});
   image[0][0].fill_(std::numeric_limits<float>::infinity());
   EXPECT_TRUE(torch::equal(resize(image, 4, 4), image));
@@ -208,7 +208,7 @@ TEST(ImageOps, FlipsMirrorAndDrawForEachImage) {
     EXPECT_TRUE(torch::equal(out[i], mirrored ? flip_left_right(batch[i]) : batch[i]));
     flipped += mirrored ? 1 : 0;
   }
-  // Of 64 fair draws: 32, give or take four standard deviations.
+  // 32 of 64 fair draws, give or take four standard deviations.
   EXPECT_GT(flipped, 16);
   EXPECT_LT(flipped, 48);
   EXPECT_TRUE(torch::equal(batch, counted({64, 1, 2, 1})));

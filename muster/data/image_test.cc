@@ -113,7 +113,7 @@ TEST(FitImage, AScaledDecodeIsNotShifted) {
 }
 
 TEST(FitImage, RandomCropsAreFunctionsOfTheKeyAndMirrorHalf) {
-  // Red tells the column, green the row: the corners of what comes out tell the box.
+  // Red encodes the column, green the row: the corners of the result show the box.
   TestImage image{120, 200, 3, {}};
   for (int y = 0; y < 120; ++y) {
     for (int x = 0; x < 200; ++x) {
@@ -136,7 +136,7 @@ TEST(FitImage, RandomCropsAreFunctionsOfTheKeyAndMirrorHalf) {
     const double top = out[0][8][1].item<double>() * 255;
     const double bottom = out[15][8][1].item<double>() * 255;
     mirrored += left > right ? 1 : 0;
-    // From the middle of the first pixel to that of the last: 15/16 of the box.
+    // From the middle of the first pixel to the middle of the last: 15/16 of the box.
     const double width = std::abs(right - left) * 16 / 15;
     const double height = (bottom - top) * 16 / 15;
     const double part = width * height / (120 * 200);

@@ -1,4 +1,4 @@
-// Saved positions: what may change before one is restored, and what may not.
+// Saved positions: changes that are allowed before one is restored, and changes that are not.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -86,7 +86,7 @@ TEST(Restore, EpochsBatchSizeMapsAndPrefetchMayChange) {
   EXPECT_EQ(rest, std::vector(both.begin() + 10, both.end()));
 }
 
-TEST(Restore, WhatRemainsIsKnownAtEveryPosition) {
+TEST(Restore, TheRemainingElementsAreKnownAtEveryPosition) {
   const Dataset ten = Dataset::range(10);
   const auto same = [](const Element& element) { return element; };
   const Dataset known[] = {

@@ -54,7 +54,7 @@ TEST_F(LibsvmTest, SparseRowsComeOneByOne) {
   EXPECT_EQ(reader->read(10, &rows), 0);
 }
 
-TEST_F(LibsvmTest, BadLinesAreNamedAndReadingGoesOn) {
+TEST_F(LibsvmTest, BadLinesAreNamedAndReadingContinues) {
   const std::vector<std::pair<std::string, std::string>> bad = {
       {"x 1:1", "'x' is no float32 label"},
       {"1,2 1:1", "'1,2' is no float32 label"},
@@ -80,7 +80,7 @@ TEST_F(LibsvmTest, BadLinesAreNamedAndReadingGoesOn) {
     EXPECT_NE(error.hint(), "");
     EXPECT_THAT(error.message(), HasSubstr("a.svm:" + std::to_string(2 * i + 2) + ": "));
     EXPECT_THAT(error.message(), HasSubstr(bad[i].second));
-    // A position before an error leads to it, with the same words.
+    // A position before an error leads to it, with the same message.
     const int64_t behind = *reader->tell();
     reader->seek(place);
     EXPECT_EQ(error_of([&] { reader->read(100, &rows); }).message(), error.message());

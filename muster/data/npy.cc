@@ -36,7 +36,7 @@ DType bytes_dtype(const NpyHeader& header) {
   }
 }
 
-// What has the bytes of a uint16, uint32 or uint64, as a wider integer of the same value.
+// The bytes of a uint16, uint32 or uint64, as a wider integer of the same value.
 Tensor from_unsigned(const Tensor& bytes, const std::string& name) {
   if (bytes.scalar_type() == at::kShort) return bytes.to(at::kInt).bitwise_and(0xffff);
   if (bytes.scalar_type() == at::kInt) return bytes.to(at::kLong).bitwise_and(int64_t{0xffffffff});

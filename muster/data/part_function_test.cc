@@ -51,7 +51,7 @@ TEST(PartFunction, AMapTakesThePartsOfATupleAndGivesOne) {
   }
 }
 
-TEST(PartFunction, WhatItGivesMayBeATensorAnElementOrAPairOfThem) {
+TEST(PartFunction, ItsResultMayBeATensorAnElementOrAPairOfThem) {
   const auto sums = all_of(pairs().map([](Tensor x, Tensor y) { return x + y; }));
   EXPECT_EQ(number(sums.at(5)), 6);
   const auto nested = all_of(pairs().map([](Tensor x, Tensor y) {
@@ -94,7 +94,7 @@ TEST(PartFunction, FilterAndItsLikeTakePartsToo) {
   EXPECT_EQ(all_of(buckets).size(), 2u);
 }
 
-TEST(PartFunction, AKeyMayStandBehindTheParts) {
+TEST(PartFunction, AKeyMayFollowTheParts) {
   const auto by_parts = all_of(pairs().map(
       [](Tensor x, Tensor, RandomKey key) { return x + static_cast<int64_t>(key.key % 1000); }));
   const auto by_element = all_of(pairs().map([](const Element& row, RandomKey key) {

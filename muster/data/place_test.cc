@@ -51,7 +51,7 @@ TEST(Place, NamesFileAndElement) {
               StartsWith("map 'check' failed on element 2 of 10-14 (pass 0)"));
 }
 
-TEST(Place, NamesFileAndElementBehindInterleave) {
+TEST(Place, NamesFileAndElementAfterInterleave) {
   const std::string expected =
       "map 'check' failed on element 3 of 20-24, in what interleave makes of source element 2 "
       "(pass "
@@ -118,7 +118,7 @@ TEST(Place, OfFlatMapIsWhatItWasMadeOf) {
   EXPECT_THAT(error_in(failing_on(7, parts)),
               HasSubstr("source element 1, in input 1 of concatenate, in what flat_map makes of "
                         "source element 1 (pass 0)"));
-  // The place in the source, not in what came of it in some order.
+  // The place in the source, not in some reordered result.
   const Dataset shuffled = Dataset::range(0, 5).shuffle(5, {.seed = 7}).repeat(2).skip(5);
   EXPECT_THAT(error_in(failing_on(34, shuffled.flat_map(ten_times))),
               HasSubstr("in what flat_map makes of source element 3 "));
@@ -196,7 +196,7 @@ TEST(Place, OfFilterAndZip) {
               HasSubstr("failed on element 2 of 10-14, in input 0 of zip (pass"));
 }
 
-TEST(Place, IsUnknownBehindAFileOfACache) {
+TEST(Place, IsUnknownAfterAFileOfACache) {
   const TempDirectory dir;
   const Dataset kept = files_of(three_names()).cache(dir / "kept");
   EXPECT_EQ(rest_of(*kept.iterator()).size(), 12U);
@@ -229,7 +229,7 @@ TEST(Batch, NamesStageAndKeyOfWhatDoesNotFit) {
               HasSubstr("[0].words: padded_batch: row 2 has shape [3]"));
   EXPECT_THAT(error_in(number_files({"0-4"}).map(grow).skip(2).batch(2)),
               HasSubstr("that begins with element 2 of 0-4 (pass 0), in "));
-  // The error of an element is told as it is.
+  // The error of an element is reported unchanged.
   EXPECT_THAT(error_in(failing_on(2, number_files({"0-4"})).batch(4)),
               StartsWith("map 'check' failed on element 2 of 0-4"));
 }
@@ -261,7 +261,7 @@ TEST(Batch, PaddingThatIsNoValueOfTheDtypeIsRefused) {
   EXPECT_THROW((void)bytes.padded_batch(1, {.padded_shapes = {{-2}}}), Error);
 }
 
-// A map that leaves a tensor undefined fails as one that throws.
+// A map that leaves a tensor undefined fails like one that throws.
 TEST(Place, OfAMapThatReturnsAnUndefinedTensor) {
   const auto forgets = [](const Element& element) {
     const bool bad = first_number(element) == 2;
@@ -284,7 +284,7 @@ TEST(Place, OfAMapThatReturnsAnUndefinedTensor) {
   }
 }
 
-// Of a file that does not open: the file, and what it was opened for.
+// The place of a file that does not open: the file, and the reason for opening it.
 TEST(Place, OfAFileThatIsMissingInsideOfAnInterleave) {
   class Nameless final : public FileFormat {
    public:
@@ -341,8 +341,8 @@ TEST(IgnoreErrors, EndsTheSearchAmongErrorsAlone) {
   EXPECT_EQ(first_number(*element), 100001);
 }
 
-// What was counted in the pass before is not counted in this one, so that a restored iterator and
-// the one it was saved from go on alike.
+// Errors counted in the pass before are not counted in this one, so that a restored iterator and
+// the one it was saved from continue alike.
 TEST(IgnoreErrors, CountsWithinAPass) {
   const Dataset broken = Dataset::range(0, 60001).map([](const Element& element) -> Element {
     if (first_number(element) > 0) throw std::runtime_error("broken");
@@ -378,8 +378,8 @@ TEST(Restore, SaysThatTheFilesAreOthers) {
               HasSubstr("saved with 2 files of numbers, and here are 3"));
 }
 
-// Names alike in several folders are told apart, and so are the files of list_files(); all of them
-// may have moved together.
+// Equal names in several folders are distinguished, and so are the files of list_files(); all of
+// them may have moved together.
 TEST(Restore, FilesAreThoseTheyWere) {
   const TempDirectory dir;
   const auto make = [&](const std::string& name) {

@@ -110,8 +110,8 @@ TEST(SequenceExampleParser, ErrorsNameRowListAndStep) {
   EXPECT_THAT(error_in(kSequences, Element(torch::zeros({2}))), HasSubstr("float32[2]"));
 }
 
-// A megabyte of records that asks for terabytes: one long step, many empty ones, many examples. So
-// does less than the memory of the machine, when it is more than what any packed file becomes.
+// A megabyte of records that asks for terabytes: one long step, many empty ones, many examples.
+// Less than the memory of the machine is refused too, if it is more than any packed file becomes.
 TEST(SequenceExampleParser, FewBytesDoNotBecomeManyByBeingFilledUp) {
   constexpr int64_t kMany = 300'000;
   formats::SequenceExample wide{{{"label", Integers{1}}}, {{"marks", {}}}};

@@ -1,4 +1,4 @@
-// The law of positions for pipelines without an index, on random compositions: an iterator saved
+// Invariant of positions for pipelines without an index, on random compositions: an iterator saved
 // anywhere and restored gives the same rest.
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@ namespace {
 using formats::Compression;
 using formats::TfrecordReader;
 
-// One call gives no more: who asks for millions of rows gets them in parts.
+// One call returns no more: a caller that asks for millions of rows gets them in parts.
 constexpr size_t kMaxBytes = 64 * 1024 * 1024;
 constexpr int64_t kMaxRows = 1 << 20;
 

@@ -56,7 +56,7 @@ void check_same(Replica& replica, const Settings& settings) {
   const std::string text = named(settings).dump();
   const Tensor digest = torch::full({1}, static_cast<int64_t>(crc32c(bytes_of(text))), at::kLong);
   for (const Tensor& other : replica.exchange().gather(digest, 0)) {
-    // Everybody sees the same digests, so everybody comes to tell.
+    // All replicas see the same digests, so all come here.
     if (!other.equal(digest)) return check_same(replica.group(), replica.place(), settings);
   }
 }

@@ -1,6 +1,6 @@
-// Compares what must be the same on all replicas, before a run begins: those that differ would
-// train something else each, or wait for each other in vain.
-// Thread safety: belongs to the replica's thread.
+// Compares the settings that must be the same on all replicas, before a run begins: replicas that
+// differ would train different models, or wait for each other in vain. Thread safety: belongs to
+// the replica's thread.
 #pragma once
 
 #include <functional>
@@ -19,23 +19,24 @@ class Replica;
 // Names, as users know them, and their values as text.
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
-// How a difference is told.
+// The text that reports a difference.
 struct DifferenceText {
   std::string said = "the tasks of this run were started differently";
   std::string hint = "start every task with the same program, flags and data";
 };
 
 // All replicas call it together, with settings of the same names. Throws InvalidArgument on every
-// replica when some differ, listing who has what: "max_steps is 400 on worker 0, 300 on worker 1".
+// replica when some differ, listing the value of each worker: "max_steps is 400 on worker 0, 300 on
+// worker 1".
 MUSTER_PART_EXPORT void check_same(Group& group, const ReplicaPlace& place,
                                    const Settings& settings, const DifferenceText& text = {});
 
-// The same for replicas whose programs may have come to different places, as loops written by hand
-// may: they meet in a collective, which says so at once, where gathering texts would wait. Costs a
-// collective of a few bytes; texts travel when something differs.
+// The same for replicas whose programs may be at different places, as loops written by hand may:
+// they use a collective, which reports that at once, whereas gathering texts would wait. Costs a
+// collective of a few bytes; texts are sent only if something differs.
 MUSTER_PART_EXPORT void check_same(Replica& replica, const Settings& settings);
 
-// The same where there is no Group yet: `gather` is the call that collects texts by rank.
+// The same if there is no Group yet: `gather` is the call that collects texts by rank.
 using GatherText =
     std::function<std::vector<std::string>(const std::string& name, const std::string& text)>;
 MUSTER_PART_EXPORT void check_same(const GatherText& gather, const std::string& task,

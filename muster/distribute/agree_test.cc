@@ -15,7 +15,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// The meeting of three replicas, of which each hears the texts of all.
+// The exchange of three replicas, of which each receives the texts of all.
 class Meeting {
  public:
   std::vector<std::string> exchange(int replica, std::string text) {

@@ -16,11 +16,11 @@
 namespace muster::inline v0_1::distribute {
 namespace {
 
-// What happened to the communicators of a process.
+// Records the ends of a process's communicators.
 struct Ends {
   std::atomic<int> connected{0}, aborted{0};
   std::mutex mutex;
-  std::vector<int> aborted_before;  // at the end of each: how many had been told
+  std::vector<int> aborted_before;  // at the end of each: how many had been aborted
 };
 
 class Ending : public Communicator {
@@ -62,7 +62,7 @@ TEST(ConnectReplicasTest, OneThatCannotConnectEndsTheOthersTogether) {
   });
   EXPECT_EQ(error.message(), "no socket");
   EXPECT_EQ(told, std::vector<std::string>{"no socket"});
-  // All were told before the first one was waited for.
+  // All were aborted before the first one was waited for.
   EXPECT_EQ(ends.aborted_before, (std::vector<int>{3, 3, 3}));
 }
 

@@ -40,7 +40,7 @@ class RegularizedUpdateTest : public ::testing::Test {
     return torch::arange(1.0, parameter.elements + 1.0).view(parameter.variable->spec().shape);
   }
 
-  // Gives the gradients in a buffer, of those that are used.
+  // Returns the gradients in a buffer, for the used variables.
   static std::vector<Tensor> gradients(const FlatParameters& flat, const std::vector<bool>& used) {
     std::vector<Tensor> all{torch::zeros_like(flat.buffers()[0].weights)};
     for (size_t p = 0; p < used.size(); ++p) {
@@ -80,7 +80,7 @@ TEST_F(RegularizedUpdateTest, InPlaceAndFlatGiveTheSameBits) {
     const auto op = optimizer.minimize(no_loss());
     FlatParameters in_place(one, op, heap), flat(other, op, heap);
     for (int step = 0; step < 3; ++step) {
-      // In the second step nobody used the weight with the penalty.
+      // In the second step the weight with the penalty is not used.
       const std::vector<bool> used{true, step != 1, true};
       torch::NoGradGuard no_grad;
       for (size_t p = 0; p < used.size(); ++p) {
@@ -97,7 +97,7 @@ TEST_F(RegularizedUpdateTest, InPlaceAndFlatGiveTheSameBits) {
   }
 }
 
-// The derivative of a regularizer is not that of a scaled loss, and must not be divided by its
+// The derivative of a regularizer does not belong to a scaled loss, and must not be divided by its
 // scale.
 TEST_F(RegularizedUpdateTest, ALossScaleChangesNoBits) {
   constexpr double kScale = 128;

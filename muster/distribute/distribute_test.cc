@@ -51,7 +51,7 @@ TEST(VariableTableTest, TheSecondCallReturnsTheFirstOnesVariable) {
   EXPECT_TRUE(first.value().requires_grad());
 }
 
-TEST(VariableTableTest, WhatDoesNotTrainRequiresNoGradient) {
+TEST(VariableTableTest, VariablesThatDoNotTrainRequireNoGradient) {
   VariableTable table(0);
   VariableSpec constant = spec_of("constant", {2});
   constant.trainable = false;
@@ -230,7 +230,7 @@ TEST(MultiWorkerReplicaTest, StateThatDoesNotTrainMayNotDriftApartUnnoticed) {
       variable(replica, spec_of("a", {3})), variable(replica, moving);
       replica.finish_build(sgd.minimize(no_loss()));
       replica.share_state();
-      // Changed after the reduction, by what is equal everywhere: fine.
+      // Changed after the reduction, by equal values on all replicas: fine.
       const Tensor loss = variable(replica, spec_of("a", {3})).sum();
       auto op = sgd.minimize(loss);
       op.updates.push_back([&] { Tensor(variable(replica, moving)).add_(1); });
@@ -258,7 +258,7 @@ TEST(MultiWorkerReplicaTest, StateThatDoesNotTrainMayNotDriftApartUnnoticed) {
   }
 }
 
-// What ends one worker is known to the others at once, with its cause, wherever they wait.
+// An error that ends one worker is known to the others at once, with its cause, wherever they wait.
 TEST(MultiWorkerReplicaTest, AFailureIsToldToThoseWhoWaitInACollective) {
   std::atomic<int> told{0};
   on_workers(3, [&](Replica& replica, int rank) {
@@ -283,7 +283,8 @@ TEST(MultiWorkerReplicaTest, AFailureIsToldToThoseWhoWaitInACollective) {
   EXPECT_EQ(told, 2);
 }
 
-// A collective that is given up names its bucket, who did not come, and where that is.
+// The error of a collective that is given up names its bucket, the missing worker, and where that
+// worker is.
 TEST(MultiWorkerReplicaTest, ATimeoutNamesBucketAndCulprit) {
   std::atomic<bool> over{false};
   on_workers(2,

@@ -1,8 +1,8 @@
-// Exchanges values between the replicas of a run: sums, gatherings, broadcasts.
-// Thread safety: belongs to the replica's thread.
+// Exchanges values between the replicas of a run: sums, gatherings, broadcasts. Thread safety:
+// belongs to the replica's thread.
 //
-// All replicas make the same calls in the same order. Throws InvalidArgument where they do not, and
-// what Group::explain() makes of a failure of another replica.
+// All replicas make the same calls in the same order. Throws InvalidArgument if they do not, and
+// the result of Group::explain() for a failure of another replica.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +35,8 @@ class Exchange {
   // The value of every replica by rank, given to all. Throws InvalidArgument when they differ in
   // dtype or in another axis than `axis` (>= 0).
   virtual std::vector<Tensor> gather(const Tensor& value, int64_t axis) = 0;
-  // Writes the chief's values into those of all replicas. All bring contiguous tensors of the same
-  // shapes and dtypes in the same order.
+  // Writes the chief's values into the values of all replicas. All pass contiguous tensors of the
+  // same shapes and dtypes in the same order.
   virtual void broadcast(const std::vector<Tensor>& values) = 0;
   // Call this when a function that may use reduce() and gather() has returned on this replica.
   // Throws InvalidArgument when another replica is still inside a collective of that function.
@@ -45,9 +45,9 @@ class Exchange {
   // way, which must leave in the same order everywhere.
   virtual void before_collective(std::function<void()> listener) = 0;
   // From now on reduce(), gather() and end_of_function() belong to this call of the program,
-  // "Scope::save()"; empty: to none. Returns the one before. Replicas whose calls differ get
-  // InvalidArgument that names both, where tensors of one shape would be added up. 80 bytes of it
-  // travel.
+  // "Scope::save()"; empty: to none. Returns the previous one. Replicas whose calls differ get
+  // InvalidArgument that names both; without this, tensors of one shape would be added up. 80 bytes
+  // of it are sent.
   virtual std::string set_call(std::string call) = 0;
 };
 
@@ -57,11 +57,11 @@ MUSTER_PART_EXPORT std::unique_ptr<Exchange> make_lone_exchange();
 std::unique_ptr<Exchange> make_exchange(const ReplicaPlace& place, Communicator& communicator,
                                         Group& group);
 
-// The sum or mean of `value` over all replicas, given to each, with gradients: that of a sum is the
-// sum of all gradients. `exchange` must live until backward() is over.
+// The sum or mean of `value` over all replicas, returned to each, with gradients: the gradient of a
+// sum is the sum of all gradients. `exchange` must live until backward() is over.
 Tensor all_reduce(Exchange& exchange, ReduceOp op, const Tensor& value);
 // The values of all replicas one after the other along `axis` (>= 0), with gradients; `replica` is
-// the id of the one that calls.
+// the id of the caller.
 Tensor all_gather(Exchange& exchange, int replica, const Tensor& value, int64_t axis);
 
 }  // namespace muster::inline v0_1::distribute

@@ -90,7 +90,7 @@ class InPlaceUpdater final : public Updater {
   std::vector<Tensor> pieces() const override { return parameters_->pieces(); }
 
  private:
-  // Of the weights before the update.
+  // Penalty of the weights before the update.
   double penalty(bool any_number) const {
     const Tensor loss = regularization_loss(*table_);
     const double penalty = loss.defined() ? loss.item<double>() : 0;

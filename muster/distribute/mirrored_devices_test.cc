@@ -18,7 +18,7 @@ const Device kCpu{at::kCPU}, kFirst{at::kCUDA, 0}, kSecond{at::kCUDA, 1};
 std::vector<Device> two_gpus() { return {kFirst, kSecond}; }
 std::vector<Device> no_gpus() { return {}; }
 
-TEST(MirroredDevices, AreAllGpusWhereNothingIsSaid) {
+TEST(MirroredDevices, AreAllGpusByDefault) {
   EXPECT_THAT(mirrored_devices({}, {}, two_gpus), ElementsAre(kFirst, kSecond));
   EXPECT_THAT(mirrored_devices({}, {}, no_gpus), ElementsAre(kCpu));
 }
@@ -31,7 +31,7 @@ TEST(MirroredDevices, AreThoseThatWereAskedFor) {
   EXPECT_EQ(error_of([] { mirrored({.replicas = 0}); }).kind(), ErrorKind::kInvalidArgument);
 }
 
-TEST(MirroredDevices, AreTold) {
+TEST(MirroredDevices, AreDescribed) {
   EXPECT_EQ(describe_mirrored({kFirst, kSecond}), "mirrored: 2 replicas on cuda:0, cuda:1");
   EXPECT_EQ(describe_mirrored({kFirst}), "mirrored: 1 replica on cuda:0");
   EXPECT_EQ(describe_mirrored({kCpu, kCpu}), "mirrored: 2 replicas on the CPU");

@@ -41,7 +41,7 @@ class Mirrored : public Strategy {
   std::vector<std::unique_ptr<Replica>> start_replicas(const StartOptions& start) const override {
     internal::check_one_process(start.cluster, name());
     const auto count = static_cast<int>(devices_.size());
-    // Several GPUs are told with what carries their gradients.
+    // For several GPUs the log also names the library that carries their gradients.
     if (count == 1 || devices_[0].is_cpu()) {
       log::info_once(internal::describe_mirrored(devices_));
     }

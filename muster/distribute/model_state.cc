@@ -82,7 +82,7 @@ void ModelState::take_replica_values(std::map<std::string, Tensor>& tensors) {
 void ModelState::take_rows(const Variable& variable, std::map<std::string, Tensor>& tensors) {
   const VariableSpec& spec = variable.spec();
   const auto found = tensors.find(spec.name);
-  if (found == tensors.end()) return;  // compare() tells
+  if (found == tensors.end()) return;  // compare() reports it
   if (is_concatenation(spec, found->second, place_.replicas())) {
     const Tensor values = found->second.view(replicas_shape(spec, place_.replicas()));
     replica_values_[spec.name] = values;

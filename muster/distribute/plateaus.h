@@ -20,10 +20,10 @@ class MUSTER_PART_EXPORT Plateaus {
 
   // Whether the rate of an optimizer, by index, may be reduced.
   bool reduces(size_t optimizer) const { return plateaus_[optimizer].options.has_value(); }
-  // What that rate becomes: itself without reduction.
+  // That rate after the reduction: itself without reduction.
   double rate(size_t optimizer, double rate) const;
-  // What it is multiplied by, before it is limited; 1 without reduction. set_factor() takes one
-  // that was decided elsewhere.
+  // Its factor, before the limit; 1 without reduction. set_factor() takes a factor that was decided
+  // elsewhere.
   double factor(size_t optimizer) const;
   void set_factor(size_t optimizer, double factor);
   size_t size() const { return plateaus_.size(); }
@@ -37,7 +37,7 @@ class MUSTER_PART_EXPORT Plateaus {
   struct State {
     std::string optimizer{};
     std::optional<optim::ReduceOnPlateauOptions> options{};
-    Tensor numbers{};  // those of an optim::Plateau
+    Tensor numbers{};  // the numbers of an optim::Plateau
   };
   std::vector<State> plateaus_;  // [optimizer]
 };

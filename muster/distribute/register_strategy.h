@@ -10,7 +10,7 @@
 
 namespace muster::inline v0_1::distribute {
 
-// From now on strategy_by_name(name) gives what `make` returns. A part calls it when the program
+// From now on strategy_by_name(name) returns the result of `make`. A part calls it when the program
 // starts.
 MUSTER_PART_EXPORT void register_strategy(const std::string& name,
                                           std::function<StrategyPtr()> make);

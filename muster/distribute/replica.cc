@@ -41,7 +41,7 @@ data::DistributedInput Replica::distribute(const Dataset& dataset, bool for_this
                                 .in_sync = place().in_sync};
   if (for_this_process) return data::distribute_locally(dataset, here, seed(), options);
   data::DistributedInput input = data::distribute(dataset, here, seed(), options);
-  // What all workers do alike is said by one of them; and nothing twice.
+  // A message about a fact that all workers share is logged by one of them; and never twice.
   const bool differs =
       input.applied == AutoShardPolicy::kFile || input.applied == AutoShardPolicy::kHint;
   if (place().processes > 1 && (differs ? place().local == 0 : is_chief()) &&
@@ -116,7 +116,8 @@ StepResult Replica::train_step(const StepInput& input) {
   // The loss of zero rows is not a number, but its gradients are exactly 0.
   const AsyncScalar late(counts ? input.loss : torch::zeros({}));
   group().explained([&] { state_->check_versions(); });
-  // A device makes the gradients meanwhile; the CPU need not make those of what is no number.
+  // Meanwhile a device makes the gradients; the CPU need not make gradients of a loss that is no
+  // number.
   const auto go_back = [&] {
     times_ = {};
     const TimePoint start = std::chrono::steady_clock::now();
@@ -129,8 +130,8 @@ StepResult Replica::train_step(const StepInput& input) {
   const bool early = counts && !input.loss.is_cpu() && alone && accumulate_steps_ == 1;
   if (early) go_back();
   const double loss = late.value();
-  // Among several replicas, that of the last batch is told with those of the others. The run ends
-  // with the error, and gradients with the run.
+  // Among several replicas, a bad loss of the last batch is reported together with those of the
+  // others. The run ends with the error, and gradients with the run.
   if (!std::isfinite(loss) && !report_non_finite_ && (alone || !turn.last)) {
     throw Error(ErrorKind::kNonFinite,
                 accumulate_steps_ == 1

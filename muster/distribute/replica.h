@@ -1,7 +1,6 @@
 // One replica of one run, from the moment training starts until it ends: its place, its variables,
-// where it meets the others, and how it is updated.
-// Thread safety: belongs to the replica's thread; what reports failures from other threads is
-// internal to its group.
+// its exchange with the others, and how it is updated. Thread safety: belongs to the replica's
+// thread; reports of failures from other threads are internal to its group.
 //
 // The order of a run: create variables (through variables(), in one call of the model function) ->
 // finish_build() -> state().restore() on the chief -> share_state() -> steps -> finish(). Every
@@ -32,12 +31,12 @@
 
 namespace muster::inline v0_1::distribute {
 
-// What a strategy makes a replica of.
+// The parts from which a strategy makes a replica.
 struct ReplicaParts {
   ReplicaPlace place{};
   std::string title{};          // "MultiWorkerMirrored: worker 0 (chief) of 2 over TCP"
   uint64_t seed = 0;            // of initial values and shuffles
-  bool rows_elsewhere = false;  // as VariableTable has it
+  bool rows_elsewhere = false;  // as in VariableTable
   std::unique_ptr<Communicator> communicator{};  // nullptr when it is alone
   std::unique_ptr<Group> group{};
   std::unique_ptr<Exchange> exchange{};
@@ -61,9 +60,9 @@ class MUSTER_PART_EXPORT Replica {
   // Its variables.
   VariableTable& variables() { return table_; }
   const VariableTable& variables() const { return table_; }
-  // What training changes. REQUIRES: finish_build() was called.
+  // The state that training changes. REQUIRES: finish_build() was called.
   ModelState& state() { return *state_; }
-  // What it shares with workers that train at their own pace; nullptr in step with them.
+  // The run that it shares with workers that train at their own pace; nullptr in step with them.
   SharedRun* shared() const { return parts_.updater->shared(); }
 
   int num_replicas_in_sync() const { return place().replicas(); }
@@ -76,8 +75,8 @@ class MUSTER_PART_EXPORT Replica {
   // --- data ---
   // One input pipeline a process, whatever replicas it feeds.
   InputContext input_context() const;
-  // This replica's part of a data set, as data::distribute(); a line of the log says what was
-  // chosen and why. `for_this_process`: the data set describes the data of this process.
+  // This replica's part of a data set, as data::distribute(); a line of the log names the choice
+  // and its reason. `for_this_process`: the data set describes the data of this process.
   data::DistributedInput distribute(const Dataset& dataset, bool for_this_process,
                                     const data::DistributeOptions& options = {});
 
@@ -87,23 +86,23 @@ class MUSTER_PART_EXPORT Replica {
   void accumulate(int64_t steps);
   int64_t accumulate_steps() const { return accumulate_steps_; }
   // From now on a step whose loss or penalty is not finite, or one of whose gradients is not (loss
-  // scaling takes care of its own), updates nothing and is told by StepResult::finite, in place of
-  // NonFinite. The same on all replicas. It looks at each gradient once in a step.
+  // scaling takes care of its own), updates nothing and is reported by StepResult::finite, in place
+  // of NonFinite. It is the same on all replicas. It looks at each gradient once in a step.
   void report_non_finite() { report_non_finite_ = true; }
-  // Batches whose gradients wait for the update.
+  // Number of batches whose gradients wait for the update.
   int64_t accumulated() const { return accumulated_.batches; }
-  // Seals the variables, checks that all replicas built the same, and moves what trains to where
-  // updates are made.
+  // Seals the variables, checks that all replicas built the same, and moves trainable variables to
+  // where updates are made.
   void finish_build(const optim::TrainOp& train_op);
   // Gives every replica the chief's state.
   void share_state() { state_->share(); }
   // Backward, reduction over replicas, one update, then the updates of the train_op, which must
-  // compute the same on every replica. Of the batches of one update, all but the last only do the
-  // backward; the gradients of all are weighed as if they were one batch. Throws NonFinite before
-  // anything is updated when the loss of the step is not finite; InvalidArgument when, with several
-  // replicas, a variable that does not train was changed since the last step, unless each may keep
-  // its own value (synchronization kOnRead; or aggregation kNone or kOnlyFirstReplica: the chief's
-  // is saved).
+  // compute the same on every replica. Of the batches of one update, all except the last only do
+  // the backward; the gradients of all are weighted as if they were one batch. Throws NonFinite
+  // before anything is updated when the loss of the step is not finite; InvalidArgument when, with
+  // several replicas, a variable that does not train was changed since the last step, unless each
+  // may keep its own value (synchronization kOnRead; or aggregation kNone or kOnlyFirstReplica: the
+  // chief's is saved).
   StepResult train_step(const StepInput& input);
   // The update of the batches that wait for one, fewer than accumulate_steps(): where the data
   // ends. Nothing when none waits. All replicas call it together.
@@ -113,8 +112,8 @@ class MUSTER_PART_EXPORT Replica {
   // `recorder`, which outlives its use; nullptr: nowhere, as from the start. Between steps, after
   // finish_build().
   void record_into(SpanRecorder* recorder);
-  // The learning rates of the last update that come from a schedule: "learning_rate" where there is
-  // one optimizer, "<optimizer>/learning_rate" where there are several.
+  // The learning rates of the last update that come from a schedule: "learning_rate" if there is
+  // one optimizer, "<optimizer>/learning_rate" if there are several.
   std::map<std::string, double> learning_rates() const { return parts_.updater->learning_rates(); }
 
   // The clean end: all replicas are through.
@@ -124,7 +123,7 @@ class MUSTER_PART_EXPORT Replica {
   StepResult update(const optim::TrainOp& train_op);
   void note_update(TimePoint start);
 
-  VariableTable table_;  // outlives what updates it
+  VariableTable table_;  // outlives its updater
   ReplicaParts parts_;
   std::unique_ptr<ModelState> state_;
   std::set<std::string> told_of_input_;

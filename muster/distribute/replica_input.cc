@@ -25,7 +25,7 @@ std::string describe_division(bool by_process) {
              : "Muster divides the rows";
 }
 
-// Long descriptions differ at their ends too: a digest stands for what is cut off.
+// Long descriptions differ at their ends too: a digest replaces the part that is cut off.
 std::string shortened(const std::string& text) {
   constexpr size_t kShown = 160;
   if (text.size() <= kShown) return text;

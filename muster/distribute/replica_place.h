@@ -1,5 +1,4 @@
-// Where a replica stands among those of a run.
-// Thread safety: a value.
+// The place of a replica among the replicas of a run. Thread safety: a value.
 #pragma once
 
 #include <string>
@@ -16,7 +15,7 @@ struct ReplicaPlace {
   int locals = 1;
   bool in_chief_process = true;
   std::string task = {};     // of a cluster: "worker 1"; else ""
-  Device device = at::kCPU;  // its variables are there, and its batches are brought there
+  Device device = at::kCPU;  // its variables are on it, and its batches are copied to it
   bool in_sync = true;       // false: each process makes updates at its own pace
 
   int replica() const { return process * locals + local; }

@@ -23,9 +23,9 @@ class MUSTER_PART_EXPORT ReplicaThreads {
   ReplicaThreads& operator=(const ReplicaThreads&) = delete;
 
   // Calls `work(0)` on this thread and the others each on its own, always the same one, and returns
-  // when all are through. Throws what the first to fail threw; after `patience`, and ever more
-  // rarely, a warning says which replicas have not ended since: a thread that hangs can only be
-  // ended together with its process.
+  // when all are through. Throws the error of the first one that failed; after `patience`, and ever
+  // more rarely, a warning says which replicas have not ended since: a thread that hangs can only
+  // be ended together with its process.
   void run(const ReplicaFn& work,
            std::chrono::duration<double> patience = std::chrono::seconds(10));
 

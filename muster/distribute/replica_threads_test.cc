@@ -26,7 +26,7 @@ TEST(ReplicaThreadsTest, EachReplicaKeepsItsThread) {
   EXPECT_NE(first[1], first[2]);
 }
 
-TEST(ReplicaThreadsTest, TheFirstFailureIsThrownAndTheThreadsGoOn) {
+TEST(ReplicaThreadsTest, TheFirstFailureIsThrownAndTheThreadsContinue) {
   ReplicaThreads threads(2);
   for (int round = 0; round < 100; ++round) {
     const Error error = error_of([&] {
@@ -47,7 +47,8 @@ TEST(ReplicaThreadsTest, OnesThatDoNotEndAfterAFailureAreNamed) {
     threads.run(
         [&](size_t replica, const std::function<void()>& failing) {
           if (replica == 2) return;
-          // Does not hear of it for a while: longer than the patience, after which it is named.
+          // Does not notice the error for a while: longer than the patience, after which it is
+          // named.
           if (replica == 0) {
             std::this_thread::sleep_for(std::chrono::milliseconds(500));
             return;

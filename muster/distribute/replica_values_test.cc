@@ -62,7 +62,7 @@ TEST(ReplicaValuesTest, AggregateAndSpreadFollowTheAggregation) {
   }
 }
 
-TEST(ReplicaValuesTest, WhatCannotBeReadIsRefused) {
+TEST(ReplicaValuesTest, VariablesThatCannotBeReadAreRefused) {
   VariableTable table(0);
   const auto message = [&](const VariableSpec& spec) {
     const Error error = error_of([&] { table.get_or_create(spec); });
@@ -95,7 +95,7 @@ TEST(ReplicaValuesTest, TheBuildPassLeavesNoTrace) {
   EXPECT_TRUE(moving.value().equal(torch::full({2}, 4.0f)));
 }
 
-TEST(ReplicaValuesTest, WhatIsAssignedBeforeTheBuildPassIsOverStays) {
+TEST(ReplicaValuesTest, ValuesAssignedBeforeTheBuildPassIsOverStay) {
   VariableTable table(0);
   Variable& moving = table.get_or_create(on_read("moving", VariableAggregation::kMean));
   moving.value().fill_(7);

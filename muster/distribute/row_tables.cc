@@ -34,7 +34,7 @@ RowGradient sum_rows(const std::vector<RowGradient>& parts) {
   std::vector<int64_t> shape = values[0].sizes().vec();
   shape[0] = unique.size(0);
   Tensor sum = torch::zeros(shape, values[0].options());
-  // It adds part by part, because within one part no row stands twice.
+  // It adds part by part, because within one part each row occurs once.
   for (size_t p = 0, begin = 0; p < parts.size(); begin += static_cast<size_t>(ids[p++].size(0))) {
     const Tensor rows = inverse.narrow(0, static_cast<int64_t>(begin), ids[p].size(0));
     sum.index_add_(0, rows, values[p]);
@@ -153,13 +153,13 @@ void RowTables::update_together(size_t begin, size_t end, const optim::UpdateRul
                                 const std::vector<RowGradient>& gradients, optim::Segment segment,
                                 int64_t iterations) {
   std::vector<Tensor> flat;
-  std::vector<int64_t> at{0};  // where the rows of each table stand
+  std::vector<int64_t> at{0};  // where the rows of each table begin
   for (size_t t = begin; t < end; ++t) {
     flat.push_back(gradients[t].values.reshape({-1}));
     at.push_back(at.back() + flat.back().numel());
   }
   segment.gradient = flat.size() == 1 ? flat.front() : at::cat(flat);
-  // Of the weights and of every slot.
+  // Reads rows of the weights and of every slot.
   const auto read = [&](const auto& tensor_of) {
     Tensor joined = at::empty({at.back()}, segment.gradient.options());
     for (size_t t = begin; t < end; ++t)

@@ -1,4 +1,4 @@
-// The state of a worker whose weights live on parameter servers: it has little itself, and the
+// The state of a worker whose weights live on parameter servers: it holds little itself, and the
 // chief reads and writes the rest there.
 #include <utility>
 
@@ -60,7 +60,7 @@ class ServedModelState final : public ModelState {
   void restore(FoundCheckpoint& checkpoint) override {
     const CheckpointReader& reader = *checkpoint.reader;
     const std::map<std::string, Tensor> own = own_tensors();
-    // What is here alone is little; of the rest the form is enough.
+    // Only a little is here; for the rest the form is enough.
     std::map<std::string, Tensor> read;
     std::map<std::string, TensorSpec> found = reader.specs();
     found.erase(kGlobalStep);

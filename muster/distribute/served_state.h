@@ -1,8 +1,8 @@
-// What parameter servers hold of a run: weights, optimizer slots and counters. The chief reads and
-// writes it. Thread safety: belongs to the replica's thread.
+// The part of a run on parameter servers: weights, optimizer slots and counters. The chief reads
+// and writes it. Thread safety: belongs to the replica's thread.
 //
-// Any call may throw PeerLost naming the server or the task that failed, or Timeout. But for
-// verify(), they come after the build.
+// Any call may throw PeerLost naming the server or the task that failed, or Timeout. Except for
+// verify(), calls come after the build.
 #pragma once
 
 #include <cstdint>
@@ -26,36 +26,37 @@ class ServedState {
   // directory share the work. Throws Corrupt.
   virtual void verify(const CheckpointReader& checkpoint, const std::string& prefix) = 0;
 
-  // What the servers hold, by checkpoint name.
+  // The contents of the servers, by checkpoint name.
   virtual std::map<std::string, TensorSpec> specs() = 0;
-  // Gives them these values. Names are those of specs(), all or some.
+  // Writes these values to the servers. Names are names of specs(), all or some.
   virtual void write(const std::map<std::string, Tensor>& tensors) = 0;
   // Gives them these rows, from row `begin` on, of the table of that name.
   virtual void write_rows(const std::string& name, int64_t begin, const Tensor& rows) = 0;
-  // Slots that begin as the weights become what the weights are now. Called after weights of
+  // Slots that begin as the weights get the weights' present values. Called after weights of
   // another run are written, and before the first step.
   virtual void begin_slots() = 0;
-  // Gives them what `checkpoint` has, which was found at `prefix`. Servers that see its directory
-  // read it themselves, each what it holds. REQUIRES: it has all that specs() has, in this form.
+  // Writes the values of `checkpoint`, which was found at `prefix`, to the servers. Servers that
+  // see its directory read their shards themselves. REQUIRES: it has all names of specs(), in this
+  // form.
   virtual void restore(const CheckpointReader& checkpoint, const std::string& prefix) = 0;
-  // What the servers hold after one and the same step.
+  // The contents of the servers after one and the same step.
   struct Cut {
     int64_t step = 0;
     std::vector<std::string> positions{};  // of the workers in their data, by rank; "": beginning
     std::vector<bool> ended{};             // of each, whether its data is used up
     std::map<std::string, Tensor> tensors{};
-    // Of read_for_checkpoint(): what servers have written in place of `tensors`.
+    // From read_for_checkpoint(): the files that servers have written in place of `tensors`.
     formats::SafetensorsParts parts = {};
-    // Why `parts` is empty: what is no number, "variable dense/kernel holds nan ..."; or what one
-    // of the servers could not write.
+    // Why `parts` is empty: a NaN or infinite value, "variable dense/kernel holds nan ..."; or the
+    // error of a server that could not write.
     std::string non_finite = {};
     std::optional<Error> failed = {};
   };
   // All of it, in memory of its own.
   virtual Cut read() = 0;
-  // The same, for a checkpoint: where all servers see the directory of checkpoints, each writes its
-  // part there, and `parts` says what lies where. Nothing is written where the weights hold what is
-  // no number; where one server cannot write, nothing of the others is left either.
+  // The same, for a checkpoint: if all servers see the directory of checkpoints, each writes its
+  // part there, and `parts` names the places. Nothing is written if the weights hold NaN or
+  // infinity; if one server cannot write, the files of the others are removed too.
   virtual Cut read_for_checkpoint() = 0;
 };
 

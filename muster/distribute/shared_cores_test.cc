@@ -18,7 +18,7 @@ std::string host(const std::string& name, int threads, const std::vector<int>& c
   return nlohmann::json{{"host", name}, {"threads", threads}, {"cores", cores}}.dump();
 }
 
-// What the task of `rank` says when the tasks describe their hosts so.
+// The warning of the task of `rank` when the tasks describe their hosts so.
 std::string said(const std::vector<std::string>& hosts, int rank) {
   cluster::ResolvedCluster cluster;
   cluster.rank = rank;
@@ -44,14 +44,14 @@ TEST(SharedCores, TheFirstTaskOfAMachineWarnsWhenItsCoresAreTakenTwice) {
               HasSubstr("7 threads on 4 cores, which slows them all down; set MUSTER_THREADS=2 "));
 }
 
-TEST(SharedCores, WhoeverHasCoresOfItsOwnIsLeftInPeace) {
+TEST(SharedCores, NoWarningForTasksWithCoresOfTheirOwn) {
   // Pinned to their halves, as muster run does it.
   EXPECT_THAT(said({host("a", 2, {0, 1}), host("a", 2, {2, 3})}, 0), IsEmpty());
   EXPECT_THAT(said({host("a", 2, {0, 1, 2, 3}), host("a", 2, {0, 1, 2, 3})}, 0), IsEmpty());
   // More tasks than cores: no number of threads is small enough.
   EXPECT_THAT(said({host("a", 1, {0, 1}), host("a", 1, {0, 1}), host("a", 1, {0, 1})}, 0),
               IsEmpty());
-  // Machines that could not be told apart.
+  // Machines that could not be distinguished.
   EXPECT_THAT(said({host("", 4, {0, 1}), host("", 4, {0, 1})}, 0), IsEmpty());
 }
 

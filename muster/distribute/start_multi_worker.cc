@@ -11,7 +11,7 @@
 namespace muster::inline v0_1::distribute {
 namespace {
 
-// What went wrong while the replicas were brought together, told to the other processes.
+// Sends an error that occurs while the replicas are brought together to the other processes.
 template <typename Fn>
 auto or_fail(ClusterProcessGroup& cluster, Fn fn) {
   try {

@@ -1,5 +1,5 @@
-// How the replicas of a run are brought together; filled by what drives a strategy.
-// Thread safety: a value.
+// How the replicas of a run are brought together; filled by the code that drives a strategy. Thread
+// safety: a value.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace muster::inline v0_1::distribute {
 
-// What a strategy needs to bring the replicas together.
+// The data that a strategy needs to bring the replicas together.
 struct StartOptions {
   cluster::ResolvedCluster cluster{};  // of this task; local when there is none
   uint64_t seed = 0;                   // of initial values and shuffles
@@ -22,7 +22,7 @@ struct StartOptions {
   std::function<bool()> cancelled{};  // asked while waiting for them; true ends the wait
   // Where the run's checkpoints are, which parameter servers read and write; "": nowhere.
   std::string model_dir = {};
-  FileSystem* fs = nullptr;  // of model_dir; nullptr: that of the path
+  FileSystem* fs = nullptr;  // of model_dir; nullptr: the file system of the path
 };
 
 }  // namespace muster::inline v0_1::distribute

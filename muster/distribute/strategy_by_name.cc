@@ -36,7 +36,7 @@ Registry& registry() {
   return *all;
 }
 
-// What another part of Muster makes under that name; nothing where none does.
+// A strategy that another part of Muster makes under that name; nothing if none does.
 StrategyPtr registered(const std::string& name) {
   std::function<StrategyPtr()> make;
   {

@@ -24,7 +24,7 @@
 
 namespace muster::inline v0_1::distribute {
 
-// Where a batch stands among those of its update.
+// The place of a batch among the batches of its update.
 struct Turn {
   bool first = true;
   bool last = true;
@@ -44,18 +44,19 @@ class Updater {
  public:
   virtual ~Updater() = default;
 
-  // What this worker shares with others that train at their own pace; nullptr in step with them.
+  // The run that this worker shares with others that train at their own pace; nullptr in step with
+  // them.
   virtual SharedRun* shared() { return nullptr; }
 
   // Options that must be equal on all replicas, a line each.
   virtual std::vector<std::string> agreements() const { return {}; }
   // Moves the variables of `table` that `train_op` trains to where updates are made.
   virtual void build(VariableTable& table, const optim::TrainOp& train_op) = 0;
-  // Backward of one batch: its gradients join those of the update, weighed by `seed`.
+  // Backward of one batch: its gradients are added to those of the update, weighted by `seed`.
   virtual void add(const optim::TrainOp& train_op, double seed, Turn turn) = 0;
-  // The update with all gradients that were added, over all replicas, and then what
-  // TrainOp::updates lists. Throws NonFinite before anything is updated when the loss over all
-  // replicas is not finite.
+  // The update with all added gradients, over all replicas, and then the updates of
+  // TrainOp::updates. Throws NonFinite before anything is updated if the loss over all replicas is
+  // not finite.
   virtual Updated update(const optim::TrainOp& train_op, const Accumulated& accumulated) = 0;
   // Notes the reduction of each bucket in `recorder`, which outlives its use; nullptr: nowhere, as
   // from the start. Between updates, after build().
@@ -64,7 +65,7 @@ class Updater {
   virtual std::map<std::string, double> learning_rates() const = 0;
   // Optimizer slots and counters by checkpoint name; views, which may be written.
   virtual std::map<std::string, Tensor> slots() const = 0;
-  // Weights, slots and counters in few contiguous pieces: what all replicas get from the chief.
+  // Weights, slots and counters in few contiguous pieces, which all replicas get from the chief.
   virtual std::vector<Tensor> pieces() const = 0;
 };
 

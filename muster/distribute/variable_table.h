@@ -14,9 +14,9 @@ namespace muster::inline v0_1::distribute {
 
 class MUSTER_PART_EXPORT VariableTable : public VariableStore {
  public:
-  // Initial values depend on (seed, variable name) only, wherever the variables live.
-  // With `rows_elsewhere`, a row-sparse variable that trains has a shape and no memory of its own:
-  // it reads zeros until it is told who reads its rows.
+  // Initial values depend on (seed, variable name) only, wherever the variables live. With
+  // `rows_elsewhere`, a row-sparse variable that trains has a shape and no memory of its own: it
+  // reads zeros until it receives a reader of its rows.
   explicit VariableTable(uint64_t seed, Device device = at::kCPU, bool rows_elsewhere = false)
       : seed_(seed), device_(device), rows_elsewhere_(rows_elsewhere) {}
 
@@ -31,15 +31,16 @@ class MUSTER_PART_EXPORT VariableTable : public VariableStore {
   // The variable, one of these, was assigned: where the build pass is not over, the value that it
   // gets back is the one it has now.
   void note_assigned(const Variable& variable);
-  // Those whose synchronization is kOnRead, in creation order.
+  // The variables whose synchronization is kOnRead, in creation order.
   const std::vector<Variable*>& on_read() const { return on_read_; }
   // A variable that was made without memory gets its initial value, and its rows are read here.
   void bring_here(Variable& variable);
-  // Copies of their values, and the way back. For what a model function computes from no examples:
-  // statistics of nothing are not numbers. Those written_without_rows are left out.
+  // Copies of their values, and the way back. Used around a call of the model function without
+  // examples, because statistics of no examples are NaN. Variables that are written_without_rows
+  // are left out.
   std::vector<Tensor> copy_on_read() const;
   void put_back_on_read(const std::vector<Tensor>& values);
-  // One line per variable in creation order: what all workers must agree on.
+  // One line per variable in creation order: all workers must agree on it.
   std::vector<std::string> signature() const;
 
  private:
@@ -48,7 +49,7 @@ class MUSTER_PART_EXPORT VariableTable : public VariableStore {
   }
   // The value that a new variable begins with.
   Tensor initial_value(const VariableSpec& spec) const;
-  // What the initializer makes.
+  // The value that the initializer makes.
   Tensor made_value(const VariableSpec& spec) const;
 
   uint64_t seed_;

@@ -14,7 +14,7 @@ Estimator add_metrics(const Estimator& estimator, MetricFn metric_fn) {
                            "metrics by name");
   }
   RunConfig config = estimator.config();
-  // One that was made up for it, or stands in TF_CONFIG, is shared too.
+  // A model_dir that was made up for it, or is in TF_CONFIG, is shared too.
   config.model_dir = estimator.model_dir();
   const auto measured = [model_fn = estimator.model_fn(), metric_fn = std::move(metric_fn)](
                             const Features& features, const Labels& labels, Mode mode,

@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-// What the file holds.
+// The content of the file.
 struct Kept {
   KeepBest policy;
   std::vector<BestCheckpoint> best{};

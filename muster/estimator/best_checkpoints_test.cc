@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 using testing::quiet_config;
 using testing::shuffled_batches;
 
-// Measures "quality": what `curve` says of the step.
+// Measures "quality": the value of `curve` for the step.
 ModelFn model_of(std::function<double(int64_t step)> curve) {
   return [curve = std::move(curve)](const Features& features, const Labels& labels, Mode mode,
                                     ModelContext& context) {
@@ -45,7 +45,7 @@ RunConfig keeping(const std::string& model_dir, const KeepBest& best) {
   return config;
 }
 
-// The steps of the checkpoint files that are there.
+// The steps of the existing checkpoint files.
 std::vector<int64_t> steps_in(const std::string& model_dir) {
   std::vector<int64_t> steps;
   for (const std::string& name : local_file_system().list_directory(model_dir).value()) {
@@ -81,14 +81,14 @@ TEST(BestCheckpointsTest, TheBestStayBesideTheNewest) {
   EXPECT_THAT(steps_in(model_dir), ElementsAre(20, 30, 70, 80));
   EXPECT_EQ(best[0].prefix, model_dir + "/model.ckpt-30");
   EXPECT_EQ(best[0].value, 98);
-  // They can be evaluated, and are not what a run continues from.
+  // They can be evaluated, but a run does not continue from them.
   Estimator again(model_of(rises_and_falls), quiet_config(model_dir));
   EXPECT_EQ(again.evaluate(kEvaluation.input_fn, {.checkpoint_path = best[0].prefix}).at("quality"),
             98);
   EXPECT_EQ(checkpoint_step(*again.latest_checkpoint()), 80);
 }
 
-TEST(BestCheckpointsTest, WhatIsBestNoMoreIsDeleted) {
+TEST(BestCheckpointsTest, ACheckpointThatIsNoLongerBestIsDeleted) {
   TempDirectory directory;
   const std::string model_dir = directory / "m";
   const auto train_to = [&](int64_t step, const KeepBest& policy) {
@@ -141,7 +141,7 @@ TEST(BestCheckpointsTest, SaysWhatItCannotCompare) {
   EXPECT_THAT(damaged.message(), HasSubstr("best_checkpoints.json"));
 }
 
-// The file may have come with a folder that somebody else made.
+// The file may have come with a foreign folder.
 TEST(BestCheckpointsTest, NamesWhatLiesInItsDirectory) {
   TempDirectory directory;
   for (const std::string name : {"../secret", "/etc/secret", "http://127.0.0.1:1/secret"}) {

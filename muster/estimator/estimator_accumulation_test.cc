@@ -1,4 +1,4 @@
-// Laws of updates that take several batches.
+// Invariants of updates that take several batches.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -188,7 +188,7 @@ TEST(AccumulationTest, ResumeIsBitForBit) {
   }
 }
 
-// What layers draw differs from batch to batch of an update.
+// The random numbers of layers differ from batch to batch of an update.
 TEST(AccumulationTest, EveryBatchDrawsItsOwn) {
   std::vector<Tensor> masks;
   const ModelFn drawing = [&](const Features& features, const Labels& labels, Mode mode,

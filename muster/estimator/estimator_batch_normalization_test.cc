@@ -1,4 +1,4 @@
-// Laws of statistics over the batch, on several replicas.
+// Invariants of statistics over the batch, on several replicas.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ using testing::quiet_config;
 using testing::same_bits;
 
 // params: "synchronized", "optimizer". Normalizes its input and, with gradients through the
-// statistics, what a layer made of it.
+// statistics, a layer's output.
 EstimatorSpec normalizing_model_fn(const Features& features, const Labels& labels, Mode mode,
                                    ModelContext& context) {
   const bool synchronized = context.params().value("synchronized", false);
@@ -39,7 +39,7 @@ EstimatorSpec normalizing_model_fn(const Features& features, const Labels& label
       context.optimizer(make_optimizer(context.params().value("optimizer", "sgd"))).minimize(loss));
 }
 
-// Without what each replica keeps for itself.
+// Without the values that each replica keeps for itself.
 Checkpoint shared(Checkpoint checkpoint) {
   std::erase_if(checkpoint.tensors,
                 [](const auto& entry) { return entry.first.ends_with("/replicas"); });
@@ -91,8 +91,8 @@ TEST(BatchNormalizationTest, UnsynchronizedReplicasComputeSomethingElse) {
   EXPECT_GT(largest_difference(two, one), 1e-3);
 }
 
-// One step on known data: the moving mean of each replica is of its part, and one without rows
-// keeps what it had.
+// One step on known data: each replica's moving mean is taken over its part, and a replica without
+// rows keeps its mean.
 TEST(BatchNormalizationTest, MovingStatisticsAreTheMeanOfThoseOfTheReplicas) {
   const Dataset all = examples(8);
   Tensor x;

@@ -1,4 +1,4 @@
-// Laws of evaluation on several replicas: the numbers are those of one, to the bit.
+// Invariants of evaluation on several replicas: the numbers equal those of one, to the bit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -262,7 +262,7 @@ struct Mine : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-TEST(DistributedEvaluationTest, WhatOneReplicaThrowsIsThrownAndTheOthersEnd) {
+TEST(DistributedEvaluationTest, AnErrorOfOneReplicaIsThrownAndTheOthersEnd) {
   for (int64_t broken : {0, 1, 2}) {
     TempDirectory directory;
     std::atomic<int64_t> after{0};
@@ -274,7 +274,7 @@ TEST(DistributedEvaluationTest, WhatOneReplicaThrowsIsThrownAndTheOthersEnd) {
         thrown = true;
         throw Mine("mine");
       }
-      // The others are in the middle of it; they do not go on to the end.
+      // The others are in the middle of it; they do not continue to the end.
       if (batch > 5 && thrown) ++after;
       // Batches that take a while: else the others may be through before the failure is known.
       if (batch > 5) std::this_thread::sleep_for(1ms);
@@ -338,7 +338,7 @@ TEST(DistributedEvaluationTest, AWorkerThatDiesIsNamedWithinSeconds) {
         const ModelFn slow = [&](const Features& features, const Labels& labels, Mode mode,
                                  ModelContext& context) {
           if (mode == Mode::kEval) {
-            // By then many heartbeats have told what this worker does.
+            // By then many heartbeats have reported the phase of this worker.
             if (++calls == 100) task.store().set("evaluating/" + std::to_string(task.rank()), "");
             // An evaluation long enough to be killed in the middle of; nothing waits for its end.
             std::this_thread::sleep_for(10ms);
@@ -347,8 +347,8 @@ TEST(DistributedEvaluationTest, AWorkerThatDiesIsNamedWithinSeconds) {
         };
         const Environment environment(
             {{"TF_CONFIG", task.setting("TF_CONFIG" + std::to_string(task.rank()))}});
-        // The end of its connection tells of it; who stands still for seconds on a busy machine is
-        // no such.
+        // The end of its connection reports it; a worker that stands still for seconds on a busy
+        // machine is not meant.
         const auto strategy = distribute::multi_worker_mirrored(
             {.heartbeat_interval = Seconds(0.05), .heartbeat_timeout = Seconds(60)});
         Estimator estimator(slow,

@@ -97,7 +97,7 @@ TEST_F(EvaluationHooksTest, AreToldWhenOneThrows) {
   EXPECT_EQ(lines_.back(), "error " + error.message());
 }
 
-TEST_F(EvaluationHooksTest, ThoseOfTheModelComeBehindAndEveryTime) {
+TEST_F(EvaluationHooksTest, HooksOfTheModelComeLastAndEveryTime) {
   const ModelFn model = [&](const Features& features, const Labels& labels, Mode mode,
                             ModelContext& context) {
     EstimatorSpec spec = two_layers(features, labels, mode, context);
@@ -132,7 +132,7 @@ TEST_F(EvaluationHooksTest, PredictionsThatAreLetGoEndCleanly) {
               HasSubstr("PredictOptions.hooks[0] is empty"));
 }
 
-// What train_and_evaluate() says of the steps it saves, and what the hook is told.
+// The steps that train_and_evaluate() reports as saved, and the steps that the hook receives.
 class Evaluated : public Hook {
  public:
   void after_evaluate(int64_t step, const std::string&,
@@ -142,7 +142,8 @@ class Evaluated : public Hook {
   std::map<int64_t, std::map<std::string, double>> all;
 };
 
-// A service that tries hyper-parameters, such as Vertex AI's, is told what each evaluation found.
+// A service that tries hyper-parameters, such as Vertex AI's, receives the result of each
+// evaluation.
 TEST(TrialTest, ReportsWhatIsEvaluated) {
   TempDirectory directory;
   const std::string report = directory / "output.metrics";

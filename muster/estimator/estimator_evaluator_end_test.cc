@@ -1,4 +1,4 @@
-// When an evaluator ends, and what it does not take for the end.
+// When an evaluator ends, and which signs it does not take for the end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -65,7 +65,7 @@ TEST(EvaluatorEndTest, AnEndThatWasThereIsBelievedAfterAWhileOrWhereItIsOfThisRu
   }
 }
 
-// It was there before the chief, which removes the end of the run before.
+// It started before the chief, which removes the end of the run before.
 TEST(EvaluatorEndTest, AnEndOfTheRunBeforeEndsNothing) {
   TempDirectory directory;
   for (const std::string before : {"", "before"}) {
@@ -92,7 +92,7 @@ TEST(EvaluatorEndTest, AnEndOfTheRunBeforeEndsNothing) {
   }
 }
 
-TEST(EvaluatorEndTest, WaitsNoLongerThanItIsTold) {
+TEST(EvaluatorEndTest, WaitsNoLongerThanItsLimit) {
   TempDirectory directory;
   RunConfig config = evaluator_config(directory / "m");
   config.evaluator_timeout = Seconds(0.2);
@@ -102,7 +102,7 @@ TEST(EvaluatorEndTest, WaitsNoLongerThanItIsTold) {
   EXPECT_THAT(error.message(), AllOf(HasSubstr("evaluator:0 waited"),
                                      HasSubstr("for the first checkpoint in " + directory / "m")));
   EXPECT_THAT(error.hint(), HasSubstr("RunConfig.evaluator_timeout, which is 0.2 s"));
-  // Behind a checkpoint, and where a chief is gone without a word.
+  // After a checkpoint, and if a chief is gone without notice.
   Estimator(two_layers, quiet_config(directory / "m")).train(shuffled_batches(64, 8), {.steps = 3});
   disk().remove(directory / "m/run_end.json").value();
   EXPECT_THAT(error_of([&] { Beside(config, training_to(20), evaluator.spec()).get(); }).message(),
@@ -188,7 +188,7 @@ TEST(EvaluatorEndTest, TheChiefEndsWhenTheLastEvaluationAndItsExportsAreDone) {
   EXPECT_TRUE(exporter->exported);
   EXPECT_EQ(evaluated_steps(model_dir).back(), 25);
   EXPECT_FALSE(disk().exists(model_dir + "/evaluator.lease").value());
-  // Before the evaluator is there, the chief may look at the data; it evaluates nothing.
+  // Before the evaluator starts, the chief may look at the data; it evaluates nothing.
   EXPECT_LE(chief.inputs, 1);
   EXPECT_THAT(chief.exporter->steps, IsEmpty());
   EXPECT_EQ(beside.get()->at("global_step"), 25);
@@ -221,7 +221,7 @@ struct LinkUnderTest {
   internal::EvaluatorLink link;
 };
 
-TEST(EvaluatorEndTest, WhoStopsTheChiefMeanwhileLearnsThatTheLastEvaluationIsMissing) {
+TEST(EvaluatorEndTest, AChiefThatIsStoppedMeanwhileSaysThatTheLastEvaluationIsMissing) {
   TempDirectory directory;
   bool stop = false;
   LinkUnderTest test(directory.path(), [&] { return stop; });

@@ -51,7 +51,7 @@ std::optional<std::string> Estimator::export_model(const std::string& export_dir
       impl_->load(runner, {.checkpoint_path = options.checkpoint_path, .use_ema = options.use_ema},
                   "exporting");
   source.global_step = runner.global_step();
-  // The first call creates the variables, and is no part of what is traced.
+  // The first call creates the variables, and is not traced.
   std::map<std::string, Tensor> rows;
   for (const auto& [name, feature] : receiver.features) {
     Shape shape{1};

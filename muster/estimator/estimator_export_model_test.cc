@@ -45,7 +45,7 @@ class ExportModelTest : public ::testing::Test {
   std::string dir() const { return directory_ / "export"; }
 
   const TempDirectory directory_;
-  ManualClock clock_;  // stands still: all exports fall into one second
+  ManualClock clock_;  // does not move: all exports fall into one second
 };
 
 TEST_F(ExportModelTest, AServableAnswersAsPredictDoes) {
@@ -75,7 +75,7 @@ TEST_F(ExportModelTest, AServableAnswersAsPredictDoes) {
               estimator.export_model(dir(), receiver(), {.checkpoint_path = directory_ / "no"});
             }).kind(),
             ErrorKind::kNotFound);
-  // Nothing but versions stands there, also after what went wrong.
+  // Only versions are in the folder, also after an error.
   EXPECT_EQ(local_file_system().list_directory(dir()).value(),
             (std::vector<std::string>{"1700000000", "1700000001"}));
 }

@@ -1,4 +1,4 @@
-// What an Estimator exports, LibTorch reads without Muster, and computes the same with.
+// LibTorch reads an Estimator's export without Muster, and computes the same with it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/jit/serialization/pickle.h>
@@ -40,7 +40,7 @@ TEST(ExportTorchTest, LibTorchComputesTheSameWithIt) {
   const Tensor logits = torch::linear(hidden, weight("dense_1.weight"), weight("dense_1.bias"));
   EXPECT_TRUE(logits.allclose(given->at("logits"), 1e-5, 1e-6));
 
-  // An earlier one, and one that is not there.
+  // An earlier checkpoint, and a missing one.
   estimator.export_torch(directory / "early.pt", directory / "m/model.ckpt-10");
   EXPECT_NE(local_file_system().read_file(directory / "early.pt").value(), bytes);
   EXPECT_THAT(error_of([&] {

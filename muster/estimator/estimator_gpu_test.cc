@@ -1,4 +1,4 @@
-// Where a GPU is at hand: CUDA's own kernels, streams and memory, which a stand-in cannot show.
+// Tests on a real GPU: CUDA's own kernels, streams and memory, which a stand-in cannot show.
 // Elsewhere these tests are skipped.
 #include <ATen/Context.h>
 #include <gmock/gmock.h>
@@ -41,14 +41,14 @@ using testing::same_bits;
 using testing::train;
 using testing::two_layers;
 
-// Sums are made in another order there, and steps add to what that rounds.
+// Sums are made in another order there, and steps amplify the rounding.
 constexpr double kRounding = 1e-4;
 
 class GpuTest : public ::testing::Test {
  protected:
   void SetUp() override {
     gpus_ = static_cast<int>(torch::cuda::device_count());
-    // The stand-in of estimator_device_test.cc shows what can be shown without one.
+    // The stand-in of estimator_device_test.cc covers everything that needs no GPU.
     if (gpus_ == 0) GTEST_SKIP() << "LibTorch sees no GPU here";
     // Or products and convolutions round to 11 bits, and convolutions add in any order.
     at::globalContext().setAllowTF32CuBLAS(false);
@@ -78,7 +78,7 @@ TEST_F(GpuTest, AttendsAsTheCpuDoes) {
   const Checkpoint here = train(directory_ / "cpu", one_device(), attends, json::object());
   const Checkpoint there = train(directory_ / "gpu", one_device("cuda"), attends, json::object());
   EXPECT_LT(largest_difference(there, here), kRounding);
-  // What is rounded to 8 bits on the way is learned nearly as well.
+  // Numbers rounded to 8 bits on the way are learned nearly as well.
   const Checkpoint mixed =
       train(directory_ / "mixed", one_device("cuda"), attends, {{"precision", "bfloat16"}});
   EXPECT_LT(largest_difference(mixed, here), 0.1);
@@ -128,7 +128,7 @@ TEST_F(GpuTest, EvaluatesAndPredictsThere) {
   }
 }
 
-TEST_F(GpuTest, ARunGoesOnThereAndBackOnTheCpu) {
+TEST_F(GpuTest, ARunContinuesThereAndBackOnTheCpu) {
   const json params{{"optimizer", "momentum"}};
   const Checkpoint whole = train(directory_ / "whole", one_device(), many_layers, params, 9);
   train(directory_ / "m", one_device(), many_layers, params, 3);
@@ -169,7 +169,7 @@ TEST_F(GpuTest, IdsAndLabelsOutsideAreNamed) {
   EXPECT_THAT(told(testing::with_ids_outside),
               HasSubstr("is outside of the table e/embedding/embeddings"));
   EXPECT_THAT(told(testing::with_a_tensor_of_the_cpu), HasSubstr("to be on the same device"));
-  // What is wrong was found before the GPU met it.
+  // The error was found before the GPU was used.
   EXPECT_NO_THROW(train(directory_ / "good", one_device("cuda"), two_layers, json::object()));
 }
 
@@ -196,7 +196,7 @@ TEST_F(GpuTest, SeveralTrainWhatSeveralReplicasOfTheCpuTrain) {
   EXPECT_LT(largest_difference(there, here), kRounding);
 }
 
-// Through the CPU, where NCCL will not have it.
+// Through the CPU, if NCCL will not have it.
 TEST_F(GpuTest, WorkersMayShareOne) {
   const json params{{"optimizer", "adam"}};
   const Checkpoint here = train(directory_ / "cpus", mirrored({.replicas = 2}), two_layers, params);

@@ -102,7 +102,7 @@ TEST(HooksClusterTest, StepsThatAreNotFiniteAreDroppedByAll) {
   }
 }
 
-// Of one row of a trace.
+// Counts the events of one row of a trace.
 int64_t count(const std::vector<testing::TraceEvent>& events, const std::string& name) {
   return std::ranges::count(events, name, &testing::TraceEvent::name);
 }

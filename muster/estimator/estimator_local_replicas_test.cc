@@ -117,7 +117,7 @@ TEST(LocalReplicasTest, LoopsRunOnAllOfThem) {
     EXPECT_EQ(ids[0].item<double>(), 2 * rank);
     EXPECT_EQ(strategy->reduce(distribute::ReduceOp::kSum, ids).item<double>(), 6);
     EXPECT_TRUE(strategy->gather(ids).equal(torch::arange(4).to(at::kDouble)));
-    // Where the replicas of a process come together, those of the others do not.
+    // When the replicas of one process call a collective, the replicas of the others do not.
     const auto sums = strategy->run([&] {
       distribute::ReplicaContext& context = distribute::ReplicaContext::current();
       return context.merge(
@@ -146,8 +146,8 @@ TEST(LocalReplicasTest, UnequalNumbersAreNamedOnEveryWorker) {
               HasSubstr("CommunicationOptions.local_replicas is 0"));
 }
 
-// Two workers of six replicas, in a process that may have few files open. One that were waited for
-// would keep the others for longer than run_ranks() has patience.
+// Two workers of six replicas, in a process that may have few open files. If one were waited for,
+// it would keep the others for longer than the patience of run_ranks().
 void train_with_few_descriptors() {
   const auto open = std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
                                   std::filesystem::directory_iterator());
@@ -174,7 +174,7 @@ TEST(LocalReplicasTest, MoreSocketsThanAProcessMayHaveAreAnErrorThatSaysSo) {
               "is the limit(.|\n)*hint: raise the hard limit");
 }
 
-TEST(LocalReplicasTest, WhatOneThrowsEndsAllOfThemAndIsTold) {
+TEST(LocalReplicasTest, AnErrorOfOneEndsAllOfThemAndIsReported) {
   TempDirectory directory;
   const LocalCluster cluster(2);
   run_ranks(2, [&](int rank) {
@@ -206,7 +206,7 @@ TEST(LocalReplicasTest, ALostWorkerIsNamedToAllOfThem) {
                                                  .heartbeat_timeout = Seconds(20)});
     const ModelFn model_fn = [&](const Features& features, const Labels& labels, Mode mode,
                                  ModelContext& context) {
-      // The whole process goes, as when it is killed: its replicas leave without a word.
+      // The whole process ends, as when it is killed: its replicas leave without a goodbye.
       if (rank == 1 && context.global_step() == 2) throw std::string("gone");
       return two_layers(features, labels, mode, context);
     };

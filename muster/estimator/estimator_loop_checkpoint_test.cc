@@ -33,8 +33,8 @@ using testing::same_bits;
 
 constexpr int64_t kRows = 50, kBatch = 12;  // five batches a pass, the last one ragged
 
-// Trains until step `end`, with a checkpoint there; continues where there is one. The model has all
-// that is hard to continue: moments, dropout, statistics of each replica, a table.
+// Trains until step `end`, with a checkpoint there; continues if there is one. The model has all
+// state that is hard to continue: moments, dropout, statistics of each replica, a table.
 int64_t train(const StrategyPtr& strategy, const std::string& model_dir, int64_t end,
               const Environment& environment = {}, int64_t accumulate_steps = 1) {
   const auto scope = strategy->scope(
@@ -91,7 +91,7 @@ TEST(LoopCheckpointTest, ARunInPartsIsTheRunInOne) {
   }
 }
 
-// A position is that of one data set: one that is dealt later in its place begins at its beginning.
+// A position belongs to one data set: a later one in its place begins at its beginning.
 TEST(LoopCheckpointTest, APositionIsUsedOnce) {
   TempDirectory directory;
   const StrategyPtr strategy = distribute::mirrored({.replicas = 2});
@@ -197,7 +197,7 @@ TEST(LoopCheckpointTest, AnEstimatorContinuesWhatALoopSavedAndTheOtherWayRound) 
   EXPECT_LT(largest_difference(latest(directory / "one"), latest(directory / "loops")), 1e-5);
 }
 
-TEST(LoopCheckpointTest, WhatWasRestoredCanBeEvaluatedBeforeItTrains) {
+TEST(LoopCheckpointTest, ARestoredModelCanBeEvaluatedBeforeItTrains) {
   TempDirectory directory;
   loop(distribute::one_device(), directory / "m", examples(48));
   const Tensor saved = latest(directory / "m").tensors.at("net/kernel");
@@ -234,12 +234,12 @@ TEST(LoopCheckpointTest, AFunctionThatEvaluatesIsCalledTwiceForItsFirstBatchAlon
     for (int batch = 2; batch <= 4; ++batch)
       kernels = strategy->run({.training = training}, evaluate);
     EXPECT_EQ(calls, 4 + 3 * 2);
-    // What a function collects in its variables outlasts the next batch.
+    // Values that a function collects in its variables outlast the next batch.
     for (const Tensor& kernel : kernels) EXPECT_TRUE(kernel.equal(saved + 1 + 1 + 1 + 1));
   }
 }
 
-TEST(LoopCheckpointTest, WhatCannotBeSavedOrContinuedIsRefused) {
+TEST(LoopCheckpointTest, StateThatCannotBeSavedOrContinuedIsRefused) {
   TempDirectory directory;
   const auto strategy = distribute::mirrored({.replicas = 2});
   const auto sgd = optim::sgd();

@@ -1,4 +1,4 @@
-// Laws of training on several replicas in one process.
+// Invariants of training on several replicas in one process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -179,7 +179,7 @@ TEST(MirroredTest, TheFirstReplicaEvaluatesAndTheOthersWait) {
   EXPECT_EQ(result->at("global_step"), 25);
 }
 
-TEST(MirroredTest, WhatOneReplicaThrowsIsThrown) {
+TEST(MirroredTest, AnErrorOfOneReplicaIsThrown) {
   struct Mine : std::runtime_error {
     using std::runtime_error::runtime_error;
   };
@@ -190,7 +190,7 @@ TEST(MirroredTest, WhatOneReplicaThrowsIsThrown) {
       std::map<int64_t, int64_t> calls;  // with gradients, by the first id of the batch's replica
       const ModelFn model = [&](const Features& features, const Labels& labels, Mode mode,
                                 ModelContext& context) {
-        // The batch tells the replica: each gets 4 of 12 in order.
+        // The batch identifies the replica: each gets 4 of 12 in order.
         const int64_t replica = features["id"][0].item<int64_t>() % 12 / 4;
         if (replica == broken && context.global_step() == at && torch::GradMode::is_enabled())
           throw Mine("mine");

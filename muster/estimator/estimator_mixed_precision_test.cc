@@ -1,4 +1,4 @@
-// A model function in mixed precision, and what an Estimator of float32 makes of its checkpoint.
+// A model function in mixed precision, and an Estimator of float32 that reads its checkpoint.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// RunConfig::non_finite: a run that leaves a step out, or goes back, is one whose data never had
+// RunConfig::non_finite: a run that skips a step, or goes back, equals a run whose data never had
 // it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -29,7 +29,7 @@ struct Predictions::Impl {
   int64_t batches = 0;
   int64_t row = 0;
   int64_t rows = 0;
-  // Makes the writer of the summaries; unset where none are wanted.
+  // Makes the writer of the summaries; unset if there are none.
   std::function<std::unique_ptr<summary::EventWriter>()> open_writer{};
 
   HookList hooks;
@@ -53,7 +53,7 @@ struct Predictions::Impl {
     if (!std::exchange(ended, true)) hooks.end(runner->global_step());
   }
 
-  // Runs the model, which is built, on a batch, and tells the hooks.
+  // Runs the model, which is built, on a batch, and calls the hooks.
   EstimatorSpec run(const Batch& input) {
     if (batches == 0) {
       hooks.add(options.hooks);

@@ -1,4 +1,4 @@
-// What a task that lost the others owes when it joins them again.
+// The obligations of a task that lost the others when it joins them again.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -31,7 +31,8 @@ class Rejoining final : public distribute::Strategy {
   }
 };
 
-// Its own checkpoint says where the data stands; one that it was told to leave does not.
+// Its own checkpoint contains the position of the data; a checkpoint that it was asked to leave
+// does not.
 TEST(RejoinTest, DataThatWasToldToBeginAnewDoesSoOnce) {
   TempDirectory directory;
   const InputFn input = shuffled_batches(64, 8);
@@ -51,7 +52,7 @@ TEST(RejoinTest, DataThatWasToldToBeginAnewDoesSoOnce) {
     return latest(model_dir);
   };
   const Checkpoint whole = train("whole", 0);
-  // Behind a save of its own, and before the first one.
+  // After a save of its own, and before the first one.
   EXPECT_TRUE(same_bits(train("late", 16), whole));
   EXPECT_TRUE(same_bits(train("early", 4), whole));
 }

@@ -60,7 +60,7 @@ TEST(RepeatedEvaluationTest, TwoHundredHoldMemoryAndDescriptors) {
   TempDirectory directory;
   Estimator estimator(two_layers, quiet_config(directory / "m"));
   estimator.train(shuffled_batches(40, 8), {.steps = 2});
-  for (int i = 0; i < 20; ++i) estimator.evaluate(kFortyRows);  // what is made once
+  for (int i = 0; i < 20; ++i) estimator.evaluate(kFortyRows);  // made only once
   const size_t heap = mallinfo2().uordblks;
   const int64_t descriptors = open_descriptors();
   const EvalResult first = estimator.evaluate(kFortyRows);
@@ -116,7 +116,7 @@ TEST(RepeatedEvaluationTest, BuildsOnceAndReadsACheckpointOnce) {
 }
 
 // A model function that writes to a variable begins with the checkpoint's value each time.
-TEST(RepeatedEvaluationTest, WhatTheModelWroteIsTakenBack) {
+TEST(RepeatedEvaluationTest, ValuesThatTheModelWroteAreTakenBack) {
   TempDirectory directory;
   const ModelFn counting = [](const Features& features, const Labels& labels, Mode mode,
                               ModelContext& context) {

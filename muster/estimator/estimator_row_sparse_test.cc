@@ -1,5 +1,5 @@
-// Laws of row-sparse variables: what many replicas compute, what stays as it is, and what it is
-// compared with a table that trains as a whole.
+// Invariants of row-sparse variables: the results of many replicas, rows that stay unchanged, and
+// the comparison with a table that trains as a whole.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -137,7 +137,7 @@ TEST(RowSparseTest, RowsThatAreNotUsedStayAsTheyAreAndTheOthersFollowTheRule) {
     const auto rule = make_optimizer(optimizer);
     // The gradient of a row is its use times this.
     const Tensor slope = torch::tensor({0.5, -2.0}, kFloat64);
-    // By the formulas, row by row; the counter of Adam is that of all updates.
+    // By the formulas, row by row; Adam's counter counts all updates.
     Tensor expected, first = torch::zeros({4, 2}, kFloat64), second = first.clone();
     for (int step = 0; step < 4; ++step) {
       const bool both = step == 0 || step == 3;
@@ -202,7 +202,7 @@ TEST(RowSparseTest, ResumeIsBitForBitAndTheCheckpointHoldsTheTable) {
   }
 }
 
-// Nothing but a table: the numbers of a step travel without gradients.
+// Only a table: the numbers of a step are sent without gradients.
 TEST(RowSparseTest, AModelOfATableAlone) {
   std::vector<Tensor> tables;
   for (int n : {1, 2, 3}) {
@@ -224,7 +224,7 @@ TEST(RowSparseTest, AModelOfATableAlone) {
   for (size_t n : {1, 2}) EXPECT_TRUE(torch::allclose(tables[0], tables[n], 1e-5, 1e-6));
 }
 
-TEST(RowSparseTest, WhatDoesNotFitIsRefused) {
+TEST(RowSparseTest, MistakesAreRefused) {
   const auto strategy = distribute::one_device();
   const auto message = [&](const std::function<void(const Layer&)>& use) {
     const auto scope = strategy->scope({.environment = Environment()});

@@ -207,7 +207,7 @@ TEST(WorkerDataTest, FewerFilesThanWorkersIsTheSameErrorOnEach) {
     told.push_back(error.message());
   });
   ASSERT_EQ(told.size(), 2u);
-  // One may hear of the other's before it finds its own.
+  // One task may receive the other's error before it finds its own.
   for (const std::string& message : told)
     EXPECT_THAT(message, AllOf(HasSubstr("only has 1 file"), HasSubstr("2 shards/workers")));
 }

@@ -5,7 +5,7 @@
 namespace muster::inline v0_1::internal {
 namespace {
 
-// The next one that a spec wants.
+// The next checkpoint that a spec wants.
 std::optional<size_t> wanted(const SpecView& spec) {
   if (spec.every_checkpoint) {
     const auto first = std::ranges::find(spec.uses, CheckpointUse::kNew);
@@ -47,7 +47,7 @@ EvaluatorPlan plan_evaluations(const std::vector<SpecView>& specs, TimePoint now
       plan.due = plan.due ? std::min(*plan.due, specs[s].due) : specs[s].due;
       continue;
     }
-    // The earliest goes first, and all specs that want it share it.
+    // The earliest is first, and all specs that want it share it.
     if (!plan.checkpoint || *next < *plan.checkpoint) {
       plan.checkpoint = next;
       plan.specs.clear();

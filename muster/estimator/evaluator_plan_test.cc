@@ -36,7 +36,7 @@ TEST(EvaluatorPlanTest, TheNewestOrEachInOrder) {
   EXPECT_EQ(next(every({kOld, kOld, kOld})), std::nullopt);
 }
 
-TEST(EvaluatorPlanTest, WhatCannotBeReadIsPassedOver) {
+TEST(EvaluatorPlanTest, UnreadableCheckpointsArePassedOver) {
   EXPECT_EQ(next(newest({kOld, kNew, kBad})), 1u);
   EXPECT_EQ(next(newest({kNew, kOld, kBad})), std::nullopt);
   EXPECT_EQ(next(newest({kBad})), std::nullopt);
@@ -73,7 +73,7 @@ TEST(EvaluatorPlanTest, SpecsShareACheckpointAndTheEarliestGoesFirst) {
 
 TrainingSigns signs() { return {.newest_step = 50, .max_steps = 100}; }
 
-TEST(TrainingSignsTest, AChiefAtWorkGoesOnUntilItIsThrough) {
+TEST(TrainingSignsTest, AChiefAtWorkContinuesUntilItIsThrough) {
   TrainingSigns now = signs();
   EXPECT_EQ(judge_training(now), TrainingState::kUnknown);
   now.chief_works = true;

@@ -56,7 +56,7 @@ void evaluate_beside_a_chief(const std::string& model_dir) {
   const auto on_evaluator = beside.get();
 
   EXPECT_FALSE(on_chief);
-  // Before the evaluator is there, the chief may look at the data; it evaluates nothing.
+  // Before the evaluator starts, the chief may look at the data; it evaluates nothing.
   EXPECT_LE(chief.inputs, 1);
   EXPECT_THAT(chief.exporter->steps, IsEmpty());
   EXPECT_THAT(chief.exporter->steps, IsEmpty());
@@ -85,7 +85,7 @@ TEST(EvaluatorTaskTest, ABucketStandsBetweenThemAsWell) {
   evaluate_beside_a_chief("mem://evaluator/m");
 }
 
-// docs/buckets.md says what an evaluator costs.
+// docs/buckets.md documents the cost of an evaluator.
 TEST(EvaluatorTaskTest, ALookAtABucketIsSoManyRequests) {
   const std::string model_dir = "mem://looks/m";
   memory_store();
@@ -135,14 +135,14 @@ std::vector<int64_t> evaluated_beside_a_fast_run(bool every_checkpoint, Evaluati
   train_and_evaluate(
       trains, training_to(52, {std::make_shared<WaitsForTheFirst>(evaluator.inputs, trained)}),
       chief.spec());
-  // Before the evaluator is there, the chief may look at the data; it evaluates nothing.
+  // Before the evaluator starts, the chief may look at the data; it evaluates nothing.
   EXPECT_LE(chief.inputs, 1);
   EXPECT_THAT(chief.exporter->steps, IsEmpty());
   EXPECT_EQ(beside.get()->at("global_step"), 52);
   return evaluated_steps(model_dir);
 }
 
-TEST(EvaluatorTaskTest, ASlowOneGoesOnWithTheNewestAndSaysHowFarItIsBehind) {
+TEST(EvaluatorTaskTest, ASlowOneContinuesWithTheNewestAndSaysHowFarItIsBehind) {
   TempDirectory directory;
   Evaluating evaluator;
   EXPECT_THAT(evaluated_beside_a_fast_run(false, evaluator, directory / "m"), ElementsAre(10, 52));
@@ -305,7 +305,7 @@ TEST(EvaluatorTaskTest, KeepBestAndEarlyStoppingHearOfItsEvaluations) {
       training_to(1000, {std::make_shared<KeepsPace>(), hooks::stop_if_no_decrease("m", 20)}),
       chief.spec());
   const auto result = beside.get();
-  // Before the evaluator is there, the chief may look at the data; it evaluates nothing.
+  // Before the evaluator starts, the chief may look at the data; it evaluates nothing.
   EXPECT_LE(chief.inputs, 1);
   EXPECT_THAT(chief.exporter->steps, IsEmpty());
   // 0 since step 30: step 50 is the first that is 20 steps older.

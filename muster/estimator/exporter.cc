@@ -41,7 +41,7 @@ double metric_of(const EvalResult& result, const std::string& metric) {
       nearest_hint(metric, names, "compare by one of these"));
 }
 
-// A number is better than what is none.
+// A number is better than NaN.
 CompareFn comparison(std::string metric, bool higher) {
   return [metric = std::move(metric), higher](const EvalResult& best, const EvalResult& current) {
     const double before = metric_of(best, metric), now = metric_of(current, metric);
@@ -59,7 +59,7 @@ void retire_version(FileSystem& files, const std::string& directory, int64_t ver
     log::warning(fmt::format("cannot remove an old export: {}", removed.error().message()));
 }
 
-// What all exporters have in common.
+// The common part of all exporters.
 class ExporterBase : public Exporter {
  public:
   ExporterBase(const char* function, std::string name, ServingInputReceiver receiver, bool use_ema,
@@ -148,7 +148,7 @@ Entry entry_of(const json& fields) {
           .metrics = internal::metrics_of_json(fields.at("metrics"))};
 }
 
-// What best.json holds: the best evaluation so far, and those of the exports that are kept.
+// The content of best.json: the best evaluation so far, and the evaluations of the kept exports.
 struct BestSoFar {
   std::optional<Entry> best{};
   std::vector<Entry> exports{};  // in the order they were made
@@ -199,11 +199,11 @@ class BestExporter final : public ExporterBase {
     FileSystem& files = files_of(estimator);
     const std::string file = join_path(export_path, kBestFile);
     BestSoFar so_far = read_best(files, file);
-    // Also where it is the first: a metric that is missing shows at once.
+    // Also for the first one: a missing metric shows at once.
     const EvalResult& best = so_far.best ? so_far.best->metrics : eval_result;
     if (!compare_(best, eval_result) && so_far.best) return std::nullopt;
 
-    // What a person removed is forgotten first: its number may be given again.
+    // Versions that a person removed are forgotten first: their numbers may be given again.
     const std::vector<int64_t> there = model_versions(export_path, &files);
     std::erase_if(so_far.exports, [&](const Entry& entry) {
       return std::find(there.begin(), there.end(), entry.version) == there.end();
@@ -221,7 +221,7 @@ class BestExporter final : public ExporterBase {
   }
 
  private:
-  // Takes the worst of what is too many out of the list, and returns them.
+  // Takes the worst of the surplus exports out of the list, and returns them.
   std::vector<int64_t> retire(std::vector<Entry>& exports) const {
     std::vector<int64_t> retired;
     while (exports_to_keep_ && exports.size() > static_cast<size_t>(*exports_to_keep_)) {

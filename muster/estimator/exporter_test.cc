@@ -46,7 +46,7 @@ class ExporterTest : public ::testing::Test {
   }
 
   const TempDirectory directory_;
-  ManualClock clock_;  // stands still, so versions are numbered one after another
+  ManualClock clock_;  // does not move, so versions are numbered one after another
   Estimator estimator_;
 };
 
@@ -95,7 +95,7 @@ TEST_F(ExporterTest, BestIsNoNumberOnlyWhereNothingIs) {
 }
 
 TEST_F(ExporterTest, BestKeepsTheBest) {
-  // "Newer is better" exports each; the worst by accuracy goes.
+  // "Newer is better" exports each; the worst by accuracy is removed.
   const ExporterPtr exporter = best_exporter(
       "best", point_receiver(), {.compare = metric_higher("accuracy"), .exports_to_keep = 2});
   const auto accuracy = [](double value) { return EvalResult{{"loss", 0}, {"accuracy", value}}; };
@@ -104,7 +104,7 @@ TEST_F(ExporterTest, BestKeepsTheBest) {
   EXPECT_TRUE(evaluated(*exporter, accuracy(0.6)));
   EXPECT_TRUE(evaluated(*exporter, accuracy(0.7)));
   EXPECT_EQ(versions(), (Versions{1, 2}));
-  // One that a person removed is not missed.
+  // A version that a person removed is not missed.
   local_file_system().remove_tree(dir() + "/1700000002").value();
   EXPECT_FALSE(evaluated(*exporter, accuracy(0.65)));
   EXPECT_TRUE(evaluated(*exporter, accuracy(0.8)));

@@ -43,7 +43,7 @@ bool larger_is_better(const PermutationImportanceOptions& options) {
       "set .larger_is_better = true or false; names such as \"loss\" and \"accuracy\" are known");
 }
 
-// Rows of axis 1 made as long as `width`, with what stands for nothing.
+// Rows of axis 1 padded to `width`, with the value that means nothing.
 Value padded(const Value& value, int64_t width, bool is_ids) {
   if (value.is_tensor()) {
     const Tensor& rows = value.tensor();

@@ -77,7 +77,7 @@ TEST(PermutationImportanceTest, IsWhatTheModelLoses) {
   EXPECT_NEAR(all.rows[0].numbers[0], expected("a", 3), 0.1 * expected("a", 3));
   EXPECT_NEAR(all.rows[1].numbers[0], expected("b", 1), 0.1 * expected("b", 1));
   EXPECT_GT(all.rows[0].numbers[1], 0);
-  // What the model does not ask.
+  // A feature that the model does not use.
   EXPECT_EQ(importance(all, "c"), 0);
   EXPECT_EQ(importance(all, "sign"), 0);
 }
@@ -151,7 +151,7 @@ TEST(PermutationImportanceTest, EntriesOfAFeatureMoveTogether) {
   EXPECT_EQ(seen[0].count(-1), 8u + 4u);  // two places of 4 rows, and one of 4 rows
 }
 
-TEST(PermutationImportanceTest, TheTransformComesBehindTheShuffling) {
+TEST(PermutationImportanceTest, TheTransformComesAfterTheShuffling) {
   const auto doubled = [](const Element& batch) {
     return Element::tuple(
         {Element::dict({{"twice", batch.part(0).at("a").value().tensor() * 2}}), batch.part(1)});

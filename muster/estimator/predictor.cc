@@ -19,14 +19,14 @@ namespace {
 
 using Tensors = Predictor::Tensors;
 
-// What answers. It never changes; reload() makes another one.
+// The model that answers. It never changes; reload() makes another one.
 class Model {
  public:
   explicit Model(std::string source) : source_(std::move(source)) {}
   virtual ~Model() = default;
   virtual Tensors run(const Tensors& features) = 0;
   virtual Tensors run(const Element& features) = 0;
-  // Gets ready for requests of this form, with one that was answered.
+  // Gets ready for requests of this form, with an answered one.
   virtual void warm_up(const Tensors& features) = 0;
   const std::string& source() const { return source_; }
 
@@ -86,7 +86,7 @@ using ModelPtr = std::shared_ptr<Model>;
 }  // namespace
 
 struct Predictor::Impl {
-  // Loads what is newest, unless that is `current`: then it gives nullptr.
+  // Loads the newest model, unless that is `current`: then it returns nullptr.
   std::function<ModelPtr(const std::string& current)> load{};
   mutable std::mutex mutex{};
   ModelPtr model;
@@ -104,7 +104,7 @@ struct Predictor::Impl {
     Tensors outputs = answering->run(features);
     if (!remembers.load(std::memory_order_acquire)) {
       const std::lock_guard lock(mutex);
-      // Of our own: the caller may use his memory for something else.
+      // A copy: the caller may use its memory for something else.
       for (const auto& [name, value] : features) recent[name] = value.clone();
       remembers.store(true, std::memory_order_release);
     }
@@ -161,7 +161,7 @@ Predictor::Predictor(const std::string& export_dir, const ExportedPredictorOptio
     : impl_(std::make_unique<Impl>()) {
   set_threads(0);
   FileSystem& files = options.fs != nullptr ? *options.fs : file_systems();
-  // What no one takes for a version may be one itself.
+  // A folder without versions may be a version itself.
   const bool one = !newest_version(export_dir, &files);
   impl_->load = [export_dir, one, signature = options.signature,
                  &files](const std::string& current) -> ModelPtr {

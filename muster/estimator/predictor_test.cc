@@ -94,7 +94,7 @@ TEST_F(PredictorTest, AnswersFromAnExport) {
       HasSubstr("'clases'"));
 }
 
-// Every answer is that of one of the two models, while the second takes the first one's place.
+// Every answer comes from one of the two models, while the second replaces the first one.
 TEST_F(PredictorTest, NoRequestIsLostWhileItReloads) {
   train_to(10);
   Predictor predictor(estimator_);

@@ -67,7 +67,7 @@ TEST(RunEndTest, ARunThatFailsLeavesNone) {
   EXPECT_FALSE(read_run_end(model_dir));
 }
 
-TEST(RunEndTest, WhatIsNoEndIsRefused) {
+TEST(RunEndTest, TextThatIsNoEndIsRefused) {
   TempDirectory directory;
   for (const char* text :
        {"{\"reason\": ", "[]", "{\"reason\": \"max_steps\"}", "{\"reason\": 3, \"global_step\": 3}",

@@ -21,7 +21,7 @@
 namespace muster::inline v0_1 {
 namespace {
 
-// "EvalSpec.steps", or "EvalSpec \"test\": steps" where several specs must be told apart.
+// "EvalSpec.steps", or "EvalSpec \"test\": steps" if several specs must be distinguished.
 std::string field_of(const EvalSpec& spec, bool several, const char* field) {
   return several ? fmt::format("EvalSpec \"{}\": {}", spec.name, field)
                  : fmt::format("EvalSpec.{}", field);
@@ -165,7 +165,7 @@ TrainAndEvaluateResult train_and_evaluate(Estimator& estimator, const TrainSpec&
     try {
       internal::look_at_inputs(eval_specs);
     } catch (const Error& error) {
-      // An evaluator, of which the environment tells nothing, may have what is not here.
+      // An evaluator, which this environment does not mention, may have the missing data.
       if (task.source.empty() || evaluates_together(impl)) throw;
       log::warning(fmt::format(
           "{}; the run ends with this error unless an evaluator task evaluates", error.message()));

@@ -30,7 +30,7 @@ std::vector<std::string> keys_of(const Map& map) {
   return keys;
 }
 
-// A version is what std::to_string() writes.
+// A version is a name that std::to_string() writes.
 std::optional<int64_t> version_of(std::string_view name) {
   const auto number = parse_int(name);
   if (!number || *number < 0 || std::to_string(*number) != name) return std::nullopt;
@@ -49,7 +49,7 @@ bool fits(const Tensor& tensor, const TensorInfo& info) {
   return true;
 }
 
-// A module with what calling it needs, made for one signature: which outputs to take.
+// A module with the data for calling it, made for one signature: which outputs to take.
 struct Call {
   const std::string* name{};
   const Signature* signature{};
@@ -64,7 +64,7 @@ struct Servable::Impl {
   torch::jit::Module module;
   std::optional<torch::jit::Method> forward{};
   std::map<std::string, Call> calls{};
-  std::unique_ptr<const RequestReader> raw{};  // where columns stand in front of the model
+  std::unique_ptr<const RequestReader> raw{};  // if columns come before the model
   std::optional<data::ExampleParser> parser{};
   std::map<std::string, internal::TextIds> texts{};
 
@@ -100,8 +100,8 @@ struct Servable::Impl {
     warm_up();
   }
 
-  // The features of serialized examples. An error speaks to who sent them: which one it is, and
-  // what the signature takes.
+  // The features of serialized examples. The error is for the sender: which example it is, and what
+  // the signature takes.
   Element parse(const Call& call, const std::vector<std::string>& examples) const {
     try {
       return (*parser)(Strings(examples));
@@ -126,7 +126,7 @@ struct Servable::Impl {
     }
   }
 
-  // How what a client gives becomes the inputs, which all signatures share.
+  // Determines how a client's features become the inputs, which all signatures share.
   void read_features() {
     if (!description.columns || description.signatures.empty()) {
       if (description.parsing) parser.emplace(*description.parsing);
@@ -141,7 +141,7 @@ struct Servable::Impl {
     }
   }
 
-  // Those that are not read, but belong to the model.
+  // Checks the files that are not read, but belong to the model.
   void check_other_files(FileSystem& files) const {
     if (!description.files) return;
     for (const auto& [name, digest] : *description.files) {
@@ -183,7 +183,7 @@ struct Servable::Impl {
     try {
       for (int i = 0; i < 3; ++i) (void)compute(call, zeros);
     } catch (const Error& error) {
-      // Zeros need not be what a model takes; its first requests are slower then.
+      // The model may refuse zeros; its first requests are slower then.
       if (error.kind() == ErrorKind::kCorrupt) throw;
       log::debug(fmt::format("{} does not take zeros: {}", directory, error.message()));
     }
@@ -195,7 +195,7 @@ struct Servable::Impl {
     return found->second;
   }
 
-  // `unknown`: what the caller calls an input, where no input has that name.
+  // `unknown`: the caller's name of an input, if no input has that name.
   [[noreturn]] static void refuse(const Call& call, const std::string& what,
                                   const std::string& unknown = "") {
     std::vector<std::string> expected;
@@ -208,7 +208,7 @@ struct Servable::Impl {
   }
 
   static void check(const Call& call, const Tensors& inputs) {
-    // Before what is missing, which a misspelt one was meant to be.
+    // Before missing inputs, one of which a misspelt one may have meant.
     for (const auto& [name, tensor] : inputs) {
       if (!call.signature->inputs.contains(name))
         refuse(call, fmt::format("there is no input \"{}\"", name), name);

@@ -42,7 +42,7 @@ class BucketizedColumn final : public CategoricalColumn {
   }
   void add_features(data::FeatureSpec& spec) const override { source_->add_features(spec); }
 
-  // Of tensor operations alone, so that a model can be traced with it.
+  // Uses only tensor operations, so that a model can be traced with it.
   ColumnValues resolve(const FeatureReader& features) const override {
     const Tensor numbers = source_->read(features);
     internal::check_dtype_of_requests(numbers, source_->dtype(), source_->name());

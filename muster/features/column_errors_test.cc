@@ -1,4 +1,4 @@
-// What columns refuse, and in which words.
+// Inputs that columns refuse, and their errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

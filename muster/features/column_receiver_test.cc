@@ -47,7 +47,7 @@ TEST(ServingInputTest, NumbersByTheirKeysAndCategoriesByTheirIds) {
                                           {"age_bucketized_X_job/ids", "int64[1]"}}));
 }
 
-// A model of what the columns give: each input but "age" is summed over an example.
+// A model of the columns' results: each input except "age" is summed over an example.
 class ColumnsInFront : public ::testing::Test {
  protected:
   ColumnsInFront() {
@@ -63,14 +63,14 @@ class ColumnsInFront : public ::testing::Test {
     model_.emplace(directory_.path());
   }
 
-  // What run() says of the features as the pipeline resolves them.
+  // The result of run() for the features as the pipeline resolves them.
   Servable::Tensors expected(const Element& batch) const {
     const Element resolved = resolve(columns_)(batch);
     Servable::Tensors sums;
     for (const auto& [name, feature] : source_.receiver.features) {
       const Tensor rows = name == "age" ? batch.at(name).value().tensor() + 0.5F
                                         : resolved.at(name).value().tensor();
-      // What is not there counts as -1 in the sum.
+      // A missing value counts as -1 in the sum.
       const int64_t missing =
           name == "age" ? 0 : feature.shape[0] - static_cast<int64_t>(rows.size(-1));
       sums[name] = rows.reshape({batch.rows(), -1}).sum(-1) - missing;
@@ -139,7 +139,7 @@ TEST_F(ColumnsInFront, AlsoOfSerializedExamples) {
     EXPECT_TRUE(given.at(name).equal(sum)) << name << given.at(name) << sum;
 }
 
-TEST_F(ColumnsInFront, WhatDoesNotFitIsNamed) {
+TEST_F(ColumnsInFront, FeaturesThatDoNotFitAreNamed) {
   EXPECT_THAT(refusal({{"town", Strings(std::vector<std::string>{"a", "b", "c"})}}),
               HasSubstr("the model has no feature 'town'"));
   EXPECT_THAT(refusal({{"city", torch::ones({3}, kInt64)}}),
@@ -155,7 +155,7 @@ TEST_F(ColumnsInFront, WhatDoesNotFitIsNamed) {
       HasSubstr("the feature 'city' is missing, string[-1, 1]"));
 }
 
-TEST(ServingInputTest, WhatCannotBeIsRefused) {
+TEST(ServingInputTest, ImpossibleReceiversAreRefused) {
   EXPECT_THAT(
       error_of([] {
         serving_input_receiver(

@@ -85,7 +85,7 @@ Initializer from_checkpoint(const std::string& checkpoint, const std::string& na
   };
 }
 
-// Gives the options with an initializer in any case.
+// Returns the options with an initializer in any case.
 EmbeddingColumnOptions checked(const char* function, const std::string& name, int64_t dimension,
                                EmbeddingColumnOptions options) {
   internal::check_at_least(function, name, "dimension", dimension, 1);

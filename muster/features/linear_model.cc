@@ -32,7 +32,7 @@ class LinearModelImpl final : public LayerImpl {
     const std::vector<ColumnValues> given =
         columns_->split(inputs, context.name_of(identity()), context.device());
     std::vector<LinearTerm> terms;
-    std::vector<Tensor> parts;  // what has a graph of its own
+    std::vector<Tensor> parts;  // parts with a graph of their own
     for (size_t i = 0; i < given.size(); ++i) {
       if (!columns_->column(i).is_categorical()) {
         LinearTerm term = of_numbers(i, given[i], context);

@@ -79,7 +79,7 @@ data::CsvColumn csv_column(const std::string& key, const data::VarLenFeature& fe
     case data::CsvKind::kInt64:
       column.missing = int64_t{-1};
       break;
-    default:  // a weight; 0 says that its value is not there
+    default:  // a weight; 0 means that its value is missing
       column.missing = 0.0;
   }
   return column;

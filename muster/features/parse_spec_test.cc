@@ -34,7 +34,7 @@ std::vector<std::string> keys_of(const data::FeatureSpec& spec) {
   return keys;
 }
 
-TEST(ParseSpecTest, WhatIsParsedIsResolved) {
+TEST(ParseSpecTest, ParsedFeaturesAreResolved) {
   const data::FeatureSpec spec = make_parse_example_spec(kColumns);
   EXPECT_THAT(keys_of(spec), ElementsAre("age", "city", "job", "n", "place", "share"));
   const auto serialized = [](float age, const std::vector<std::string>& cities,
@@ -80,7 +80,7 @@ TEST(ParseSpecTest, LabelsAndWeights) {
   EXPECT_NO_THROW(classifier_parse_example_spec(kColumns, "income", {.weight_column = "age"}));
 }
 
-TEST(ParseSpecTest, WhatContradictsIsRefused) {
+TEST(ParseSpecTest, ContradictionsAreRefused) {
   EXPECT_THAT(message_of([] {
                 make_parse_example_spec({kCity, numeric_column("city")});
               }),

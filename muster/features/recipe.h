@@ -1,5 +1,5 @@
-// Columns as JSON: what an exported model needs in order to read what it is asked with as the
-// pipeline did. Thread safety: pure functions.
+// Columns as JSON: an exported model needs it to read requests as the pipeline read its data.
+// Thread safety: pure functions.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -14,8 +14,8 @@ namespace muster::inline v0_1::feature_column {
 // which is code.
 nlohmann::json recipe_of(const std::vector<FeatureColumn>& columns);
 
-// Makes columns that read their features in that way. Throws InvalidArgument for what recipe_of()
-// does not write, and nlohmann's exception for a part that is missing.
+// Makes columns that read their features in that way. Throws InvalidArgument for JSON that
+// recipe_of() does not write, and nlohmann's exception for a missing part.
 std::vector<FeatureColumn> columns_of(const nlohmann::json& recipe);
 
 }  // namespace muster::inline v0_1::feature_column

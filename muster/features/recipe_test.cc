@@ -59,7 +59,7 @@ TEST(RecipeTest, ColumnsReadAsThoseTheyAreMadeAfter) {
     EXPECT_TRUE(one.at(key).value().tensor().equal(two.at(key).value().tensor())) << key;
 }
 
-TEST(RecipeTest, WhatCannotBeWrittenIsRefusedByName) {
+TEST(RecipeTest, ColumnsThatCannotBeWrittenAreRefusedByName) {
   const auto why = [](const FeatureColumn& column) {
     return message_of([&] { (void)recipe_of({column}); });
   };
@@ -74,7 +74,7 @@ TEST(RecipeTest, WhatCannotBeWrittenIsRefusedByName) {
               HasSubstr("the column 'city' reads its features, for one of its values is no UTF-8"));
 }
 
-TEST(RecipeTest, WhatIsNoRecipeIsRefused) {
+TEST(RecipeTest, TextThatIsNoRecipeIsRefused) {
   const auto why = [](const char* recipe) {
     return message_of([&] { (void)columns_of(nlohmann::json::parse(recipe)); });
   };

@@ -1,5 +1,5 @@
-// Which values fall into the buckets of columns that hash: a bucket does not tell. Thread safety:
-// one thread.
+// Collects which values fall into the buckets of columns that hash: the bucket alone does not show
+// them. Thread safety: one thread.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace muster::inline v0_1::feature_column {
 
 class SeenValues {
  public:
-  // Of these columns, those that have hash buckets (crossed columns among them) are looked at.
+  // Looks at those of these columns that have hash buckets, crossed columns among them.
   explicit SeenValues(const std::vector<FeatureColumn>& columns);
 
   // Takes a dict of features with a row per example, before resolve(), or a tuple that begins with

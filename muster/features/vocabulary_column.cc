@@ -31,7 +31,7 @@ struct TextHash {
   size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
 };
 
-// What both kinds of vocabulary columns are made of. Integers are looked up as their digits.
+// The common part of both kinds of vocabulary columns. Integers are looked up as their digits.
 struct VocabularyRules {
   const char* function{};
   std::string key{};

@@ -8,7 +8,7 @@
 namespace muster::inline v0_1 {
 namespace {
 
-// Of a batch that was resolved.
+// The key in a batch that was resolved.
 std::string resolved_key(const std::string& key) { return key + "/values"; }
 
 }  // namespace

@@ -116,7 +116,7 @@ TEST(FileSystems, APathThatLacksASlashIsNoFileOfThisMachine) {
   }
   EXPECT_THAT(file_systems().read_file("file:/tmp/a").error().hint(),
               HasSubstr("write file:///tmp/a"));
-  // What nobody registered may be a name.
+  // An unregistered scheme may be a file name.
   TempDirectory temp;
   EXPECT_FALSE(file_systems().exists(temp / "s3:/a").value());
   EXPECT_FALSE(file_systems().exists("c:/none/a").value());
@@ -133,7 +133,7 @@ TEST(FileSystems, NothingIsRenamedFromOneStoreToAnother) {
   EXPECT_THAT(renamed.error().hint(), HasSubstr("muster cp"));
 }
 
-// However many threads ask at once, a store is made once, and one that cannot be made is tried
+// However many threads ask at once, a store is made once, and a store whose making failed is tried
 // again.
 TEST(FileSystems, StoresAreMadeWhenTheyAreFirstAskedFor) {
   static std::atomic<int> made{0};

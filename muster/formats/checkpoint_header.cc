@@ -40,7 +40,7 @@ Status check_header(const SafetensorsReader& file, const std::string& path) {
         "'{}' has no Muster metadata: its header is damaged, or another program wrote it", path));
   }
   std::map<std::string, std::string> layout;
-  // Those in parts are in a table of their own.
+  // Tensors in parts are in a table of their own.
   for (const TensorEntry& entry : file.tensors()) {
     if (!file.parts().tensors.contains(entry.name))
       layout[entry.name] = layout_line(entry.name, entry.dtype, entry.shape);

@@ -1,4 +1,4 @@
-// What Muster writes about a checkpoint into the header of its safetensors file, and the digests by
+// Muster's entries about a checkpoint in the header of its safetensors file, and the digests by
 // which a changed byte of the header is found. Thread safety: pure functions.
 #pragma once
 
@@ -25,11 +25,11 @@ std::string layout_line(std::string_view name, std::string_view dtype,
 std::string header_digest(const std::string& about,
                           const std::map<std::string, std::string>& layout);
 
-// Whether the header of `file`, which errors call `path`, is the one that was written. Returns
-// Corrupt where it is not, or where one of both keys is missing.
+// Whether the header of `file`, which errors call `path`, is unchanged since it was written.
+// Returns Corrupt if it is not, or if one of both keys is missing.
 Status check_header(const SafetensorsReader& file, const std::string& path);
-// Whether the table of its parts has the digest `expected`, which stands as "parts" in the text
-// about the checkpoint; "" where it has no parts. Returns Corrupt where it has another one.
+// Whether the table of its parts has the digest `expected`, which is "parts" in the text about the
+// checkpoint; "" if it has no parts. Returns Corrupt if the digest differs.
 Status check_parts_table(const SafetensorsReader& file, const std::string& expected,
                          const std::string& path);
 

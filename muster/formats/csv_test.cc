@@ -84,7 +84,7 @@ TEST(Csv, QuotesHoldDelimitersLineEndsAndDoubledQuotes) {
   EXPECT_EQ(rows_of("5\" pipe,\"x\n", {.use_quotes = false}), (Rows{{"5\" pipe", "\"x"}}));
 }
 
-// As spreadsheets on old Macs write it, also where somebody went on in another editor.
+// As spreadsheets on old Macs write it, also if the file was continued in another editor.
 TEST(Csv, LinesMayEndWithAReturnAlone) {
   EXPECT_EQ(rows_of("a,b\r1,2\r3,4"), (Rows{{"a", "b"}, {"1", "2"}, {"3", "4"}}));
   EXPECT_EQ(rows_of("\xef\xbb\xbf"
@@ -111,7 +111,7 @@ TEST(Csv, LinesMayEndWithAReturnAlone) {
   EXPECT_FALSE(reader.seek(second + 1).ok());
 }
 
-TEST(Csv, WhatIsNoTextIsNamed) {
+TEST(Csv, BytesThatAreNoTextAreNamed) {
   using namespace std::string_literals;
   const auto error = [](const std::string& content) {
     return CsvReader::open(InputStream::open(memory_reader(bytes_of(content), "x.csv")).value())
@@ -135,7 +135,7 @@ TEST(Csv, ErrorsNameTheProgramsOwnWordForQuotes) {
               HasSubstr("; or give --quotes=false, if quotes mean nothing"));
 }
 
-TEST(Csv, ErrorsNameTheLineAndReadingGoesOnBehindIt) {
+TEST(Csv, ErrorsNameTheLineAndReadingContinuesAfterIt) {
   const std::string content =
       "a,\"b\nc\"\n"         // lines 1 and 2
       "5\" pipe,\"\n"        // 3
@@ -201,7 +201,7 @@ Rows random_rows(Random& random, size_t longest) {
   return rows;
 }
 
-TEST(Csv, WhatIsWrittenIsReadBack) {
+TEST(Csv, WrittenFieldsAreReadBack) {
   Random random(derive_key(5, {}));
   for (int round = 0; round < 300; ++round) {
     const CsvDialect dialect{.delimiter = round % 3 == 0 ? ';' : ','};
@@ -211,7 +211,7 @@ TEST(Csv, WhatIsWrittenIsReadBack) {
     if (round % 10 == 0) {
       EXPECT_EQ(rows_of(gzip(bytes_of(text), 1), dialect), rows);
     }
-    // The last line end may be missing, and carriage returns may stand before line ends.
+    // The last line end may be missing, and carriage returns may precede line ends.
     EXPECT_EQ(rows_of(text.substr(0, text.size() - 1), dialect), rows);
   }
 }

@@ -6,15 +6,15 @@
 #include "muster/formats/protobuf.h"
 #include "muster/formats/tfrecord.h"
 
-// Read and written field by field: protobuf itself would be one more thing to clash with the copy
-// that some builds of LibTorch bring.
+// Read and written field by field: protobuf itself could clash with the copy that some builds of
+// LibTorch contain.
 namespace muster::inline v0_1::formats {
 namespace {
 
 using internal::Builder;
 using internal::Message;
 
-// What Muster writes and reads of the format, by the format's field numbers.
+// The part of the format that Muster writes and reads, by the format's field numbers.
 namespace wire {
 enum class Event : uint32_t {
   kWallTime = 1,     // double

@@ -18,7 +18,7 @@ namespace muster::inline v0_1::formats {
 // The file_version of the first event of every file.
 inline constexpr std::string_view kEventFileVersion = "brain.Event:2";
 
-// Says what happened to the run at this step.
+// The event of the run at this step.
 enum class SessionStatus { kUnspecified = 0, kStart = 1, kStop = 2, kCheckpoint = 3 };
 
 // A note on the run itself; a start makes TensorBoard hide later steps of earlier runs.
@@ -54,8 +54,8 @@ struct EventFile {
       corruption{};  // why reading stopped before the end; `events` are those before
 };
 
-// Reads a whole event file. It returns an error only when the file cannot be opened or read; damage
-// is told in the result.
+// Reads a whole event file. It returns an error only if the file cannot be opened or read; damage
+// is reported in the result.
 Result<EventFile> read_events(FileSystem& files, const std::string& path);
 
 // Whether a file of this name holds events: one with ".tfevents." in it.

@@ -68,7 +68,7 @@ class Decoder {
     return reader.skip(tag);
   }
 
-  // Where the value of a key stands; keys are views of the message. It is kept from one part of a
+  // The place of the value of a key; keys are views of the message. It is kept from one part of a
   // map to the next, because a message may have any number of parts.
   using Places = std::map<std::string_view, size_t>;
 
@@ -103,8 +103,8 @@ class Decoder {
     });
   }
 
-  // Takes memory for as many values as the list has fields, rather than for twice as many. Of lists
-  // that are joined the first alone: the others grow as vectors do.
+  // Allocates memory for the number of fields in the list, rather than for twice as many. If lists
+  // are joined, only for the first: the others grow as vectors do.
   template <typename Value>
   static void reserve(WireReader list, std::vector<Value>* to) {
     if (!to->empty()) return;

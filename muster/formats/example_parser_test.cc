@@ -174,8 +174,8 @@ TEST(ExamplePlan, RefusesWhatCannotBe) {
   EXPECT_FALSE(refuses({kX, kN, kS, {.key = "", .shape = {0}}}));
 }
 
-// Makes examples of features of all kinds, in any order, some of them twice, and some that nobody
-// asks for.
+// Makes examples of features of all kinds, in any order, some of them twice, and some that are not
+// in the plan.
 class RandomExamples {
  public:
   explicit RandomExamples(std::vector<FeaturePlan> features) : features_(std::move(features)) {}
@@ -221,7 +221,7 @@ class RandomExamples {
   Random random_{derive_key(7, {})};
 };
 
-// The law: what the batch has is what decode_example() says.
+// Invariant: the batch contains what decode_example() returns.
 TEST(ExampleBatch, AgreesWithTheDecoder) {
   std::vector<FeaturePlan> features;
   for (int i = 0; i < 9; ++i) {

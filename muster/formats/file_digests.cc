@@ -25,7 +25,7 @@ constexpr std::string_view kNoSeal = "00000000";
 
 std::string text_of_digest(uint32_t crc) { return fmt::format("crc32c:{:08x}", crc); }
 
-// Where the digits of the seal are; nothing where there is none.
+// The place of the digits of the seal; nothing if there is none.
 std::optional<size_t> seal_of(std::string_view text) {
   const size_t at = text.find(kSealBegins);
   if (at == std::string_view::npos || text.size() - at < kSealBegins.size() + kSealDigits)

@@ -58,7 +58,7 @@ TEST_F(FileDigestsTest, TheSealKnowsEveryByteOfTheText) {
   }
 }
 
-TEST_F(FileDigestsTest, WhatHasNeitherIsNotSealed) {
+TEST_F(FileDigestsTest, AFileWithoutDigestsAndSealIsNotSealed) {
   EXPECT_EQ(read(R"({"a": 1})").value(), std::nullopt);
   EXPECT_THAT(read(R"({"files": {}})").error().message(), HasSubstr("its seal is missing"));
   EXPECT_EQ(read(R"({"seal": "crc32c:00000000"})").error().kind(), ErrorKind::kCorrupt);

@@ -12,7 +12,7 @@ namespace muster::inline v0_1::formats {
 // Whether `bytes` start as a gzip stream does.
 bool is_gzip(Bytes bytes);
 
-// The content of one or more gzip members; `what` is how errors call the input. Corrupt when the
+// The content of one or more gzip members; `what` is the input's name in errors. Corrupt if the
 // stream is cut short or damaged, with the count of bytes good so far.
 Result<std::string> gunzip(Bytes bytes, std::string_view what);
 

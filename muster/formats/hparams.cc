@@ -100,7 +100,7 @@ std::string encode_metric(const HParamsMetric& from) {
   return to.take();
 }
 
-// The page reads the plugin's content; the tensor is there because every summary has one.
+// The page reads the plugin's content; the tensor exists because every summary has one.
 SummaryValue hparams_summary(const char* tag, wire::HParamsData field, const std::string& message) {
   Builder<wire::HParamsData> content;
   content.put_bytes(field, message);

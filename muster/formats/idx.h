@@ -29,7 +29,7 @@ std::string_view to_string(IdxType type);
 // The size of one element, in bytes.
 size_t size_of(IdxType type);
 
-// One dense array: what an IDX file holds.
+// One dense array: the content of an IDX file.
 struct IdxArray {
   IdxType type = IdxType::kUint8;
   std::vector<int64_t> shape{};
@@ -39,9 +39,10 @@ struct IdxArray {
   int64_t size() const;
 };
 
-// Reads a file; its first bytes tell whether it is gzip. Returns NotFound when there is no such
-// file. Returns Corrupt for a wrong magic (the message shows the bytes), for a gzip stream that is
-// cut short, and for more or fewer data than the header says (the message shows both counts).
+// Reads a file; its first bytes determine whether it is gzip. Returns NotFound when there is no
+// such file. Returns Corrupt for a wrong magic (the message shows the bytes), for a gzip stream
+// that is cut short, and for more or fewer data than the header says (the message shows both
+// counts).
 Result<IdxArray> read_idx(FileSystem& files, const std::string& path);
 // Does the same from memory; `what` is the name of the data in errors.
 Result<IdxArray> parse_idx(Bytes bytes, std::string_view what);

@@ -116,8 +116,8 @@ namespace internal {
 
 Status check_image(const ImageInfo& info, std::string_view what,
                    const ImageDecodeOptions& options) {
-  // Both formats keep sizes below 2^31, so the product fits; what passes this check also fits as
-  // bytes.
+  // Both formats keep sizes below 2^31, so the product fits; an image that passes this check also
+  // fits as bytes.
   if (info.height * info.width > std::min(options.max_pixels, int64_t{1} << 40)) {
     return invalid_argument(fmt::format("'{}' has {} x {} pixels, more than the limit of {}", what,
                                         info.height, info.width, options.max_pixels),

@@ -21,7 +21,7 @@ using testing::JpegOptions;
 using testing::make_test_image;
 using testing::TestImage;
 
-// The mean distance between the decoded image and what was encoded.
+// The mean distance between the decoded image and the original.
 double mean_error(const DecodedImage& image, const TestImage& truth) {
   EXPECT_EQ(image.height, truth.height);
   EXPECT_EQ(image.width, truth.width);
@@ -66,7 +66,7 @@ TEST(Jpeg, InksBecomeColours) {
   for (int i = 0; i < 256; ++i) inks.pixels.insert(inks.pixels.end(), {255, 128, 0, 204});
   // As Adobe stores them, 255 is paper: red 255 * 0.8, green 128 * 0.8, blue 0.
   const std::vector<double> paper{204, 102.4, 0};
-  // Of others, 255 is ink.
+  // In other files, 255 is ink.
   const std::vector<double> ink{0, 127 * 51 / 255.0, 51};
   for (const bool adobe : {true, false}) {
     const DecodedImage image = decoded(encode_jpeg(inks, {.quality = 100, .adobe_marker = adobe}));
@@ -146,7 +146,7 @@ TEST(Jpeg, AJpegCutShortIsRefusedWhateverPartIsWanted) {
   EXPECT_EQ(image_error(file.substr(0, 30)).kind(), ErrorKind::kCorrupt);
 }
 
-// As tf.io.decode_jpeg and OpenCV: what is in front of the damage is as it was.
+// As tf.io.decode_jpeg and OpenCV: the pixels before the damage are unchanged.
 TEST(Jpeg, AJpegWithDamageBeforeItsEndIsDecodedAndSaysSo) {
   const TestImage truth = make_test_image(120, 100, 3);
   const std::string jpeg = encode_jpeg(truth, {.restart_interval = 4});

@@ -182,7 +182,7 @@ TEST(Image, EveryBmpIsWhatWasEncoded) {
 }
 
 TEST(Image, EveryGifIsWhatWasEncoded) {
-  // Written by somebody else: red and blue in the corners, white in the middle.
+  // Written by another program: red and blue in the corners, white in the middle.
   const std::string others = from_hex(
       "4749463839610a000a00910000ffffffff00000000ff00000021f90400000000002c000000000a000a0000021"
       "68c2d99872a1cdc33a00275ec95faa8de608c04914c01003b");
@@ -201,7 +201,7 @@ TEST(Image, EveryGifIsWhatWasEncoded) {
   };
   EXPECT_EQ(seen, times("rrrrrbbbbb", 3) + times("rrrwwwwbbb", 2) + times("bbbwwwwrrr", 2) +
                       times("bbbbbrrrrr", 3));
-  // No pixels come of a code that stands for nothing: where only single pixels can be, and later.
+  // An undefined code gives no pixels: where only codes of single pixels are allowed, and later.
   struct Impossible {
     size_t at;
     char packed;
@@ -235,7 +235,7 @@ TEST(Image, EveryGifIsWhatWasEncoded) {
   }
 }
 
-// Black is what the first frame leaves out, as in tf.io.decode_gif.
+// Pixels that the first frame leaves out are black, as in tf.io.decode_gif.
 TEST(Image, AGifIsBlackWhereNothingIsSeen) {
   TestImage indices = make_test_image(4, 4, 1);
   indices.pixels.assign(16, 200);
@@ -283,8 +283,8 @@ TEST(Image, DamageOfOthersIsAnError) {
   }
 }
 
-// The middle of an image alone is read as well: the rows above it hold a changed byte that nobody
-// sees, and so do those below it.
+// The middle of an image alone is read as well: the rows above it hold a changed byte that is not
+// visible, and so do those below it.
 TEST(Image, DamageIsAnErrorWhateverPartIsWanted) {
   const std::string png = encode_png(make_test_image(40, 40, 3));
   const ImageDecodeOptions middle{.region = ImageRegion{4, 4, 8, 8}};
@@ -299,7 +299,7 @@ TEST(Image, DamageIsAnErrorWhateverPartIsWanted) {
   EXPECT_THAT(image_error(png.substr(0, end - 20), middle).message(), HasSubstr("cut short"));
 }
 
-TEST(Image, BytesBehindTheImageAreNobodysBusiness) {
+TEST(Image, BytesAfterTheImageAreIgnored) {
   const TestImage image = make_test_image(20, 20, 3);
   const std::string jpeg = encode_jpeg(image);
   EXPECT_EQ(pixels_of(decoded(jpeg + "more")), pixels_of(decoded(jpeg)));
@@ -346,7 +346,7 @@ TEST(Image, MemoryIsUsedAgain) {
     EXPECT_EQ(pixels_of(second), pixels_of(decoded(small, {.channels = 1})));
     const DecodedImage third = decode_image(bytes_of(large), "x", {}, decoded(small)).value();
     EXPECT_EQ(pixels_of(third), pixels_of(decoded(large)));
-    // What was moved from says it has memory.
+    // A moved-from image reports that it has memory.
     const DecodedImage fourth = decode_image(bytes_of(small), "x", {}, std::move(first)).value();
     EXPECT_EQ(pixels_of(fourth), pixels_of(decoded(small)));
   }

@@ -38,7 +38,7 @@ std::unique_ptr<InputStream> stream_of(const std::string& bytes,
   return InputStream::open(memory_reader(bytes_of(bytes), "test"), compression).value();
 }
 
-// What the rest of the stream holds; peeks `step` bytes at a time.
+// The rest of the stream; peeks `step` bytes at a time.
 std::string rest_of(InputStream& stream, size_t step) {
   std::string rest;
   while (true) {
@@ -109,7 +109,7 @@ TEST(InputStream, MembersThatFollowEachOtherAreOneContent) {
   EXPECT_EQ(rest_of(*stream_of(bytes), 1000), text + "end");
 }
 
-TEST_P(EveryPacking, EveryCutOfAPackedFileIsFoundBehindWhatIsGood) {
+TEST_P(EveryPacking, EveryCutOfAPackedFileIsFoundAfterTheGoodRecords) {
   const std::string text = content_of(600);
   const std::string bytes = packed_as(GetParam(), text);
   for (size_t length = 0; length < bytes.size(); ++length) {

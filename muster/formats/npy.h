@@ -49,18 +49,17 @@ struct NpyTexts {
 };
 
 // Reads and checks the header; size() and data_bytes() of the result fit 63 bits. Returns Corrupt
-// when the magic or the header is not as numpy writes it, when the shape overflows, and when the
-// file is shorter or longer than the header says (the message shows both counts). Returns
-// InvalidArgument, and says what to save instead, for arrays of objects, of records, of dates and
-// of long doubles.
+// if the magic or the header is not as numpy writes it, if the shape overflows, and if the file is
+// shorter or longer than the header says (the message shows both counts). Returns InvalidArgument,
+// and says what to save instead, for arrays of objects, of records, of dates and of long doubles.
 Result<NpyHeader> read_npy_header(FileReader& file);
 
 // Fills `out`, of header.data_bytes(), with the elements in row-major order and in this machine's
 // byte order. REQUIRES: a header that read_npy_header() gave for this file, not is_text().
 Status read_npy_data(FileReader& file, const NpyHeader& header, MutableBytes out);
-// Returns the elements without their padding; those of dtype U become UTF-8. Returns Corrupt, with
-// the index of the element, for a number that is no character. REQUIRES: a header that
-// read_npy_header() gave for this file, and is_text().
+// Returns the elements without their padding; elements of dtype U become UTF-8. Returns Corrupt,
+// with the index of the element, for a number that is no character. REQUIRES: a header that
+// read_npy_header() returned for this file, and is_text().
 Result<NpyTexts> read_npy_texts(FileReader& file, const NpyHeader& header);
 
 // Writes version 1 of the format (2 when the header is long), little-endian, with the data aligned

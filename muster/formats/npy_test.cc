@@ -66,7 +66,7 @@ Result<Array> array_of(const std::string& file) {
   return array;
 }
 
-// What numpy 1.24 writes, of each version.
+// The bytes that numpy 1.24 writes, for each version.
 TEST(Npy, ReadsAndWritesTheBytesOfNumpy) {
   const std::string header = "{'descr': '<f8', 'fortran_order': False, 'shape': (), }";
   const std::string file = std::string("\x93NUMPY\x01\x00v\x00", 10) + header +
@@ -160,7 +160,7 @@ TEST(Npy, OtherBytesThanZeroAndOneAreStillBools) {
             std::string("\0\1\1", 3));
 }
 
-TEST(Npy, WhatIsNotSupportedSaysWhatToSave) {
+TEST(Npy, UnsupportedArraysSayWhatToSave) {
   const auto refused = [](const std::string& descr) {
     const Error error =
         header_of(npy("{'descr': " + descr + ", 'fortran_order': False, 'shape': (1,), }\n",

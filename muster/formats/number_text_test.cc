@@ -123,7 +123,7 @@ TEST(NumberText, EveryFormOfANumber) {
   EXPECT_EQ(number, 2.5f);
 }
 
-TEST(NumberText, WhatIsNoNumberLeavesTheOldOne) {
+TEST(NumberText, TextThatIsNoNumberLeavesTheOldOne) {
   for (const char* text : {"", " ", "abc", "1x", "1 2", "--1", "+-1", "-+1", "+", "-", ".", "e5",
                            "1e", "1e+", "0x10", "1,5", "1..2", "1.2.3",
                            "\xef\xbb\xbf"

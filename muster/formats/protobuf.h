@@ -1,5 +1,5 @@
-// Messages of protobuf, field by field: what the readers and writers of events have in common. A
-// field's name is an enum of the message it belongs to, with its number. Thread safety: values.
+// Messages of protobuf, field by field: the common part of readers and writers of events. A field's
+// name is an enum of the message it belongs to, with its number. Thread safety: values.
 #pragma once
 
 #include <bit>
@@ -34,7 +34,7 @@ class Builder {
   void put_fixed(Field field, double number) { fixed(field, WireType::kFixed64, number); }
   void put_fixed(Field field, uint32_t number) { fixed(field, WireType::kFixed32, number); }
 
-  // A field that is not there reads as "" or 0, so these leave it out then; -0 is another number.
+  // A missing field reads as "" or 0, so these values are left out; -0 is another number.
   void add_bytes(Field field, std::string_view bytes) {
     if (!bytes.empty()) put_bytes(field, bytes);
   }
@@ -51,7 +51,7 @@ class Builder {
     add_bytes(field, text_of(std::as_bytes(std::span(numbers))));
   }
 
-  // What has been written; take() leaves the builder empty.
+  // The bytes written so far; take() leaves the builder empty.
   const std::string& bytes() const { return out_; }
   std::string take() { return std::move(out_); }
 
@@ -65,7 +65,7 @@ class Builder {
   std::string out_;
 };
 
-// Reads a message from front to back; what no read() takes is passed over. All throw Corrupt where
+// Reads a message from front to back; fields that no read() takes are skipped. All throw Corrupt if
 // the bytes are no message.
 template <typename Field>
 class Message {
@@ -82,7 +82,7 @@ class Message {
   }
 
   // Takes the value if the field is `field` and is written as values of this type are; else leaves
-  // `to` as it is, and returns false.
+  // `to` unchanged, and returns false.
   bool read(Field field, Bytes* to) {
     if (!take(field, WireType::kBytes)) return false;
     check(left_.bytes(to));
@@ -123,7 +123,7 @@ class Message {
   // Repeated numbers come packed into one field or one by one.
   template <typename Number>
   void read_all(Field field, std::vector<Number>* to) {
-    Number number{};  // GCC cannot tell that read() sets it
+    Number number{};  // GCC does not see that read() sets it
     Bytes packed;
     if (read(field, &number)) {
       to->push_back(number);

@@ -12,13 +12,13 @@ namespace {
 
 using nlohmann::json;
 
-// Throws Corrupt for what is no whole number.
+// Throws Corrupt for a value that is no whole number.
 uint64_t count_of(const json& value) {
   if (!value.is_number_unsigned()) throw corrupt(value.dump() + " is no whole number");
   return value.get<uint64_t>();
 }
 
-// Says what is wrong with a tensor of the table; "" when nothing is.
+// Returns the fault of a tensor of the table; "" if there is none.
 std::string fault_of(const SafetensorsParts::Tensor& tensor,
                      const std::vector<SafetensorsParts::File>& files) {
   const std::optional<uint64_t> expected = safetensors_bytes(tensor.dtype, tensor.shape);

@@ -30,7 +30,7 @@ TEST(SafetensorsParts, ReadAsTheyWereWritten) {
   EXPECT_EQ(SafetensorsParts::parse(parts.to_text(), "parts").value(), parts);
 }
 
-TEST(SafetensorsParts, WhatCannotBeIsCorrupt) {
+TEST(SafetensorsParts, ImpossibleTablesAreCorrupt) {
   const json good = json::parse(two_files().to_text());
   const std::vector<std::pair<std::string, std::function<void(json&)>>> mistakes = {
       {"list no file",
@@ -120,14 +120,14 @@ TEST_F(SafetensorsInParts, AnyRangeIsReadAcrossFiles) {
             ErrorKind::kInvalidArgument);
 }
 
-TEST_F(SafetensorsInParts, WhatIsDamagedIsNamed) {
+TEST_F(SafetensorsInParts, DamageIsNamed) {
   write("a", "xxxx" + std::string(16, 'z'));
   const SafetensorsReader reader = open().value();
   const Error error = reader.read("table").error();
   EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
   EXPECT_THAT(error.message(),
               HasSubstr("/a': the bytes 4 to 20, which are of the tensor 'table'"));
-  // What lies elsewhere is as good as before.
+  // Tensors in other parts are as good as before.
   std::string tail(8, '\0');
   reader.read_range(*reader.find("table"), 16, std::as_writable_bytes(std::span(tail))).value();
   EXPECT_EQ(tail, bytes_.substr(16));

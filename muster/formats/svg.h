@@ -7,9 +7,9 @@
 
 namespace muster::inline v0_1::formats {
 
-// Returns `body` as a picture of so many pixels on white, in letters of 12 pixels.
+// Returns `body` as a picture of `width` x `height` pixels on white, in letters of 12 pixels.
 MUSTER_PART_EXPORT std::string svg_picture(double width, double height, const std::string& body);
-// Returns words at a place; `anchor` is "start", "middle" or "end", `more` further attributes.
+// Returns text at a place; `anchor` is "start", "middle" or "end", `more` further attributes.
 MUSTER_PART_EXPORT std::string svg_text(double x, double y, const std::string& anchor,
                                         const std::string& text, const std::string& more = {});
 // Returns `text` with &, <, > and " as SVG wants them.

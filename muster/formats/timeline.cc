@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// What is not UTF-8 becomes a replacement character.
+// Bytes that are not UTF-8 become a replacement character.
 std::string dump_of(const json& value) {
   return value.dump(-1, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace);
 }
@@ -49,7 +49,7 @@ std::string trace_event_json(const Timeline& timeline) {
     events.push_back(
         metadata("thread_sort_index", track.process, thread, {{"sort_index", shown(thread)}}));
   }
-  // A span stands before those it holds.
+  // A span precedes the spans that it contains.
   std::vector<const TimelineSpan*> spans;
   for (const TimelineSpan& span : timeline.spans) spans.push_back(&span);
   std::ranges::stable_sort(

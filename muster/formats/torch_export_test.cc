@@ -138,7 +138,7 @@ TEST_F(TorchExportTest, OnlyAPartThatAllNamesHaveIsTakenAway) {
   EXPECT_THAT(rows(exported().value()), ElementsAre("weight -> weight [2,]"));
 }
 
-TEST_F(TorchExportTest, WhatCannotBeExportedIsTold) {
+TEST_F(TorchExportTest, CheckpointsThatCannotBeExportedAreReported) {
   EXPECT_EQ(
       export_torch(local_file_system(), path("none.safetensors"), path("out.pt")).error().kind(),
       ErrorKind::kNotFound);
@@ -156,7 +156,7 @@ TEST_F(TorchExportTest, WhatCannotBeExportedIsTold) {
   EXPECT_THAT(damaged.message(), HasSubstr("the tensor 'net/norm/gamma' is damaged"));
   data_["net/norm/gamma"] = {{2}, std::string(2, '\0'), "F8_E4M3"};
   EXPECT_THAT(exported().error().message(), HasSubstr("the dtype F8_E4M3, for which PyTorch"));
-  // Nothing of what failed is there.
+  // Nothing of the failed export exists.
   EXPECT_FALSE(local_file_system().exists(path("out.pt")).value());
 }
 
@@ -171,7 +171,7 @@ TEST_F(TorchExportTest, AStateDictOfOtherThanItsShapeOrWithANameTwiceIsRefused) 
               HasSubstr("the data of \"b\" have 8 bytes"));
 }
 
-// What PyTorch itself says of such a file, with a module of its own.
+// PyTorch's own result for such a file, with a module of its own.
 TEST_F(TorchExportTest, PythonLoadsIt) {
   if (std::system("/usr/bin/python3 -c 'import torch' 2>/dev/null") != 0)
     GTEST_SKIP() << "needs PyTorch: install python3-torch";

@@ -13,7 +13,7 @@
 namespace muster::inline v0_1::formats {
 namespace {
 
-// All entries stand in a folder, as torch.save() has them.
+// All entries are in a folder, as torch.save() has them.
 const std::string kFolder = "archive/";
 // The version of the format in which tensors are rebuilt by _rebuild_tensor_v2.
 constexpr std::string_view kFormatVersion = "3\n";

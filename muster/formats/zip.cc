@@ -35,8 +35,8 @@ Result<std::string> read_range(FileReader& file, uint64_t offset, uint64_t lengt
   return bytes;
 }
 
-// The zip64 numbers that stand in place of fields full of ones, in their fixed order. False when
-// one is missing.
+// The zip64 numbers that replace fields full of ones, in their fixed order. False if one is
+// missing.
 bool read_zip64(std::string_view extra, ZipEntry* entry) {
   std::vector<uint64_t*> wanted;
   for (uint64_t* field : {&entry->bytes, &entry->packed_bytes, &entry->offset}) {

@@ -8,7 +8,7 @@
 namespace muster::inline v0_1::formats {
 namespace {
 
-// Signatures of the records of the format (APPNOTE 4.3), and what fits into their fields.
+// Signatures of the records of the format (APPNOTE 4.3), and the limits of their fields.
 constexpr uint32_t kLocalRecord = 0x04034b50, kEntryRecord = 0x02014b50, kEndRecord = 0x06054b50;
 constexpr uint64_t kLocalRecordBytes = 30, kFieldHeader = 4, kAlignment = 64;
 constexpr uint64_t kMostBytes = UINT32_MAX, kMostEntries = UINT16_MAX - 1;
@@ -32,7 +32,7 @@ uint32_t crc_of(Bytes content) {
   return static_cast<uint32_t>(crc);
 }
 
-// What the records of an entry and of the directory have in common: from flags to lengths.
+// The common part of the records of an entry and of the directory: from flags to lengths.
 std::string common_fields(uint32_t crc, uint64_t bytes, size_t name, size_t extra) {
   std::string out;
   put<uint16_t>(out, 0);  // flags
@@ -99,7 +99,7 @@ Status ZipWriter::add(const std::string& name, Bytes content) {
 Status ZipWriter::finish() {
   std::string end;
   put<uint32_t>(end, kEndRecord);
-  put<uint16_t>(end, 0);  // this part and that of the directory
+  put<uint16_t>(end, 0);  // this part and the directory's part
   put<uint16_t>(end, 0);
   put<uint16_t>(end, static_cast<uint16_t>(entries_));
   put<uint16_t>(end, static_cast<uint16_t>(entries_));

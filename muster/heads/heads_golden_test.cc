@@ -1,4 +1,4 @@
-// Heads on the numbers of tf.estimator's own tests, and on what the formulas of its reference give
+// Heads on the numbers of tf.estimator's own tests, and on the results of its reference's formulas
 // in double precision.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

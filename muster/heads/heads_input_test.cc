@@ -1,4 +1,4 @@
-// What heads refuse, and how they say it.
+// Inputs that heads refuse, and their errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

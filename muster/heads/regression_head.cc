@@ -19,7 +19,7 @@ using LinkFn = std::function<Tensor(const Tensor&)>;
 using LossOfLabels = std::function<Tensor(const Tensor& labels, const Tensor& logits,
                                           losses::Reduction reduction, const Tensor& weights)>;
 
-// What one kind of regression differs in from another.
+// The differences between the kinds of regression.
 struct Regression {
   std::string kind{};
   std::string name{};

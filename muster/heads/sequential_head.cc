@@ -19,7 +19,7 @@ struct Steps {
   Shape shape{};     // [batch, steps]
   Tensor indices{};  // of [batch * steps], on the CPU
 
-  // Gives the values of these steps: [batch, steps, ...] becomes [steps that count, ...].
+  // Returns the values of these steps: [batch, steps, ...] becomes [steps that count, ...].
   Value of(const std::string& what, const Value& value) const {
     const Shape given =
         value.is_strings() ? value.strings().shape() : Shape(value.tensor().sizes().vec());

@@ -11,7 +11,7 @@
 namespace muster::inline v0_1::jobs::internal {
 namespace {
 
-// A role, and the words that the format has for it.
+// A role, and the format's words for it.
 struct RoleWords {
   const char* role{};
   const char* name{};  // masterType, masterConfig, and workerCount
@@ -39,7 +39,7 @@ const std::array<Tier, 6>& tiers() {
 }
 constexpr size_t kCustom = 5;
 
-// With those that `gcloud ai-platform jobs describe` adds.
+// With the keys that `gcloud ai-platform jobs describe` adds.
 const std::vector<std::string> kJobKeys = {
     "trainingInput", "jobId",        "labels",         "createTime", "startTime",  "endTime",
     "state",         "errorMessage", "trainingOutput", "etag",       "jobPosition"};
@@ -59,7 +59,7 @@ const std::vector<std::string> kParameterKeys = {
     "parameterName",     "type",           "minValue", "maxValue",
     "categoricalValues", "discreteValues", "scaleType"};
 
-// Those of trainingInput; gcloud takes labels there as well.
+// The keys of trainingInput; gcloud takes labels there as well.
 const std::vector<std::string>& input_keys() {
   static const std::vector<std::string> all = [] {
     std::vector<std::string> keys = {"scaleTier",
@@ -123,7 +123,7 @@ class AiPlatformReader {
   void read_tier() {
     std::vector<std::string> names;
     for (const Tier& tier : tiers()) names.emplace_back(tier.name);
-    // What was meant by a tier that there is none of is not known: most have machines of their own.
+    // The intention of an unknown tier is not known: most have machines of their own.
     const bool wrong = input_.has("scaleTier") && !input_.choice("scaleTier", names);
     const size_t index = wrong ? kCustom : input_.choice("scaleTier", names).value_or(0);
     tier_ = &tiers()[index];
@@ -136,7 +136,7 @@ class AiPlatformReader {
     }
   }
 
-  // With another tier than CUSTOM the tier says what there is.
+  // With another tier than CUSTOM the tier defines the machines.
   void refuse_without_custom(const std::string& key) {
     if (custom_ || !input_.has(key)) return;
     const bool given = input_.has("scaleTier");

@@ -1,4 +1,4 @@
-// What a job runs, as words that can be compared. Thread safety: pure functions.
+// The commands of a job, as words that can be compared. Thread safety: pure functions.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@ namespace muster::inline v0_1::jobs {
 // Command lines, each word by word.
 using Commands = std::vector<std::vector<std::string>>;
 
-// What each role of a job runs, each command once, without the job directory. Where a program
-// stands in the image, that is named.
+// The commands of each role of a job, each command once, without the job directory. If the program
+// is in the image, the image is named.
 Commands commands_of(const JobSpec& job);
 
-// As a shell takes them: the words of one with spaces between, and of several "a; b".
+// As a shell takes them: the words of one command with spaces between, and of several "a; b".
 std::string quoted(const std::vector<std::string>& words);
 std::string quoted(const Commands& commands);
 

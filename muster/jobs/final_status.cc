@@ -17,7 +17,7 @@ constexpr const char* kTaskError = "error";
 std::string path_of(const JobRecord& record) { return join_path(record.folder, kEndFile); }
 
 void write_end(const JobRecord& record, const ordered_json& end) {
-  // Where it cannot be written, as on a full disk, the target is asked again the next time.
+  // If it cannot be written, as on a full disk, the target is asked again the next time.
   (void)local_file_system().write_atomically(
       path_of(record), end.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n");
 }
@@ -28,7 +28,7 @@ void keep(const JobRecord& record, const JobStatus& end) {
   write_end(record, json);
 }
 
-// What was kept of this submission.
+// The saved end of this submission.
 std::optional<ordered_json> end_file_of(const JobRecord& record) {
   const auto text = local_file_system().read_file(path_of(record));
   if (!text.ok()) return std::nullopt;
@@ -74,7 +74,7 @@ std::optional<TaskError> final_or_current_error(
     try {
       return internal::error_from_json(json->at(kTaskError));
     } catch (const nlohmann::json::exception&) {
-      // Then it is asked for.
+      // Then the log is read.
     }
   }
   const std::optional<TaskError> error = ask();

@@ -78,7 +78,7 @@ TEST_F(SeenEndTest, IsThatOfItsSubmissionAlone) {
   record_.submission = "s2";
   status_ = {.state = JobState::kRunning};
   EXPECT_EQ(ask().state, JobState::kRunning);
-  // What cannot be read is none.
+  // A file that cannot be read counts as none.
   record_.submission = "s1";
   local_file_system()
       .write_atomically(directory_ / kEndFile, std::string_view(R"({"state": "failed)"))
@@ -124,7 +124,7 @@ TEST_F(SeenEndTest, KeepsTheErrorOfTheTaskThatFailed) {
   }
   EXPECT_EQ(asked_, 1);
   EXPECT_EQ(final_status(record_)->detail, "why");
-  // That of another submission is not its own.
+  // The end of another submission does not count.
   record_.submission = "s2";
   error();
   EXPECT_EQ(asked_, 2);

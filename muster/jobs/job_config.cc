@@ -28,7 +28,7 @@ constexpr const char* kWhatWeRead =
     "a job's configuration has trainingInput (AI Platform), or workerPoolSpecs, jobSpec or "
     "trialJobSpec (Vertex AI)";
 
-// Throws for a file that is known to be something else, saying what.
+// Throws for a file that is known to be something else, naming it.
 void refuse_other_kinds(const ConfigFile& file, const ConfigValue& root) {
   const auto refuse = [&](const ConfigMember& member, const std::string& what,
                           const std::string& instead) {

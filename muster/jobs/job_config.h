@@ -3,7 +3,7 @@
 // or a hyper-parameter tuning job), in YAML or JSON. Thread safety: free functions.
 //
 // Errors are InvalidArgument and show the line: unknown keys with the nearest known one, values of
-// the wrong kind, what a service would refuse, and files that are something else.
+// the wrong kind, values that a service would refuse, and files that are something else.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ struct JobConfig {
 
 // `name` is the file's, for errors.
 JobConfig read_job_config(const std::string& text, const std::string& name);
-// Reads the file. Throws what opening it throws, besides.
+// Reads the file. Also throws the errors of opening it.
 JobConfig read_job_config_file(const std::string& path);
 
 }  // namespace muster::inline v0_1::jobs

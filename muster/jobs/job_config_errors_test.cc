@@ -1,4 +1,4 @@
-// What is said of a configuration that is wrong, and where.
+// The errors for a wrong configuration, and their places.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ Error failure(const std::string& text) {
   return error_of([&] { read_job_config(text, "job.yaml"); });
 }
 
-// Each rule, and what its error says: the place, the value, the fix.
+// Each rule, and its error: the place, the value, the fix.
 struct Broken {
   const char* text{};
   const char* place{};
@@ -168,7 +168,7 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{"hello\n", "job.yaml:1:1: ", "the whole file is 'hello'", "trainingInput"},
         Broken{"name: x\nsteps: 3\n", "job.yaml:1:1: ", "no key 'name'", "trainingInput"}));
 
-// As compilers do; what one mistake leads to is none of its own.
+// As compilers do; the consequences of one mistake are not reported.
 TEST(JobConfigTest, AllMistakesAreToldAtOnceInTheirOrder) {
   const Error error = failure(
       "trainingInput:\n  scaleTier: CUSTM\n  masterTyp: a\n  workerCount: two\n  workerType: b\n"
@@ -243,7 +243,7 @@ TEST(JobConfigTest, AnEmptyFileAndAScript) {
   EXPECT_THAT(failure("#!/bin/bash\n#SBATCH -n 2\n").message(), HasSubstr("a script: #!/bin/bash"));
 }
 
-TEST(JobConfigTest, WhatIsNotTextIsNotShown) {
+TEST(JobConfigTest, BytesThatAreNotTextAreNotShown) {
   for (const std::string& bytes :
        {std::string("\x7f"
                     "ELF\2\1\1\0\0",
@@ -259,7 +259,7 @@ TEST(JobConfigTest, WhatIsNotTextIsNotShown) {
   EXPECT_EQ(read_job_config(wide, "job.yaml").job.task_count(), 8);
 }
 
-// In the words of JSON; wherever it is cut, and whatever is missing.
+// In the terms of JSON; wherever it is cut, and whatever is missing.
 TEST(JobConfigTest, BrokenJsonIsToldAsJson) {
   const Error comma =
       failure("{\"trainingInput\": {\n  \"scaleTier\": \"BASIC\"\n  \"args\": [\"a\"]}}");

@@ -35,7 +35,7 @@ void check_place(const std::string& job_dir, bool writes_here) {
   const auto local = local_path(job_dir);
   if (!local.ok()) return;
   const char* const kFix = "give another --job-dir, or mend that one";
-  // What is not there is made, in the nearest folder above that is.
+  // A missing folder is made in the nearest existing one above it.
   std::filesystem::path place = std::filesystem::absolute(local.value()).lexically_normal();
   struct stat info {};
   while (stat(place.c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR) &&

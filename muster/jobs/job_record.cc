@@ -44,8 +44,8 @@ std::string to_text(const JobRecord& record) {
   return text.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-// Returns nothing when there is no record in `folder`, or none that can be read: a job that is
-// being submitted, or somebody else's folder.
+// Returns nothing if there is no record in `folder`, or none that can be read: a job that is being
+// submitted, or a foreign folder.
 std::optional<JobRecord> read_record(const std::string& folder) {
   const auto text = local_file_system().read_file(join_path(folder, kRecordFile));
   if (!text.ok()) return std::nullopt;
@@ -73,9 +73,9 @@ std::string place_aside(const std::string& store, const JobRecord& record) {
   return join_path(store, "." + record.name);
 }
 
-// Of the folders "base-1", "base-2", ... the highest number; 0 where there is none.
+// The highest number among the folders "base-1", "base-2", ...; 0 if there is none.
 int64_t highest_number(const std::string& store, const std::string& base) {
-  // Others are somebody's own name.
+  // Larger numbers are names that a user chose.
   constexpr int64_t kMost = 99'999'999;
   const auto names = local_file_system().list_directory(store);
   if (!names.ok() && names.error().kind() != ErrorKind::kNotFound) throw names.error();

@@ -44,7 +44,7 @@ TEST(JobRecordTest, RecordsAreFoundAgainAndNamesTakenOnce) {
   store.save(first);
   JobRecord second = store.add("", "train");
   EXPECT_EQ(second.name, "train-2");
-  // It is nobody's until it is saved.
+  // The name is free until it is saved.
   EXPECT_THAT(store.list(), ElementsAre(first));
   second.submitted = 1;
   store.save(second);
@@ -52,7 +52,7 @@ TEST(JobRecordTest, RecordsAreFoundAgainAndNamesTakenOnce) {
   EXPECT_EQ(store.find("train-1"), first);
   EXPECT_THAT(error_of([&] { store.find("trian-1"); }).hint(), HasSubstr("did you mean train-1?"));
   EXPECT_THAT(message_of([&] { store.add("train-1", ""); }), HasSubstr("already"));
-  // What has no record cannot be found, nor removed by its name.
+  // A folder without a record cannot be found, nor removed by its name.
   std::filesystem::create_directory(store.folder() + "/bare");
   EXPECT_THAT(error_of([&] { store.check_free("bare"); }).hint(),
               HasSubstr("rm -r " + store.folder() + "/bare"));
@@ -140,7 +140,7 @@ TEST(LogFilesTest, TheLastLinesOfEachFile) {
               ElementsAre("[a] line 19999", "[a] open"));
 }
 
-TEST(LogFilesTest, WhatIsWrittenMeanwhileIsFollowedToTheEnd) {
+TEST(LogFilesTest, LinesWrittenMeanwhileAreFollowedToTheEnd) {
   const TempDirectory directory;
   const std::string path = directory / "log";
   std::vector<std::string> lines;

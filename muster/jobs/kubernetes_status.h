@@ -1,5 +1,5 @@
-// What Kubernetes says of a job's documents and pods, as the status that all targets give.
-// Thread safety: pure functions.
+// Converts Kubernetes' statements about a job's documents and pods into the status that all targets
+// return. Thread safety: pure functions.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,5 +1,5 @@
-// Jobs on this machine, as `muster run` starts them. A process of their own stays with each, so a
-// job goes on when the terminal is gone; it ends with the machine. Thread safety: as Target.
+// Jobs on this machine, as `muster run` starts them. A process of its own stays with each, so a job
+// continues when the terminal is gone; it ends with the machine. Thread safety: as Target.
 #pragma once
 
 #include <string>
@@ -26,8 +26,8 @@ class LocalTarget : public Target {
   std::string muster_;
 };
 
-// The run that a job is on this machine: its counts, and each task's words and variables. `job`
-// must outlive it.
+// The run of a job on this machine: its counts, and each task's arguments and variables. `job` must
+// outlive it.
 launch::RunOptions run_options(const JobSpec& job);
 
 // Runs the job whose folder LocalTarget::submit() has written, and returns its exit code. It is

@@ -24,7 +24,7 @@ class MetricFollowerTest : public ::testing::Test {
   TempDirectory directory_;
 };
 
-TEST_F(MetricFollowerTest, ReadsWhatIsAddedWhileTheRunGoesOn) {
+TEST_F(MetricFollowerTest, ReadsWhatIsAddedWhileTheRunContinues) {
   MetricFollower follower(local_file_system(), directory_ / "run", "accuracy");
   follower.read().value();
   EXPECT_THAT(follower.measurements(/*ended=*/true), IsEmpty());
@@ -77,7 +77,7 @@ TEST_F(MetricFollowerTest, AReportCountsWhereNoEventFileHasTheMetric) {
   report(line + "\n" + R"({"accuracy": 0.25, "global_st)");
   follower.read().value();
   EXPECT_THAT(follower.measurements(/*ended=*/false), ElementsAre(Pair(10, 0.5)));
-  // The file keeps the last lines; what was read before stays.
+  // The file keeps the last lines; lines read before stay.
   report(R"({"accuracy": 0.25, "global_step": 20, "f1": "1"})");
   follower.read().value();
   EXPECT_THAT(follower.measurements(/*ended=*/false), ElementsAre(Pair(10, 0.5), Pair(20, 0.25)));

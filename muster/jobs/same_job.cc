@@ -12,7 +12,7 @@
 namespace muster::inline v0_1::jobs {
 namespace {
 
-// With links followed, as far as the directory is there.
+// With links followed, as far as the directory exists.
 std::string real_dir(const std::string& job_dir) {
   const std::string plain = plain_dir(job_dir);
   if (!plain.starts_with('/')) return plain;

@@ -34,7 +34,7 @@ TEST(SameJobTest, ADirectoryIsTheSameHoweverItIsWritten) {
   EXPECT_TRUE(same_job(record_of({"train"}), record_of({"train"})));
 }
 
-TEST(SameJobTest, WhatDiffersIsSaid) {
+TEST(SameJobTest, DifferencesAreNamed) {
   const JobRecord there = record_of({"train", "--epochs=2", "--a b"});
   EXPECT_EQ(difference(there, record_of({"train", "--epochs=3", "--a b"})),
             "it has --epochs=2 where this one has --epochs=3");

@@ -57,7 +57,7 @@ std::string range_of(const HyperParameter& parameter) {
 
 constexpr std::string_view kState = "state";
 
-// A line for each trial, the best first, with what `state` says of it in the last column.
+// A line for each trial, the best first, with the text of `state` in the last column.
 std::string table_of(const Search& search, const std::function<std::string(const Trial&)>& state) {
   const HyperParameterSearch& what = search.what();
   std::vector<std::string> titles{">trial"};
@@ -80,7 +80,7 @@ std::string table_of(const Search& search, const std::function<std::string(const
   return table.text("");
 }
 
-// Words that stand elsewhere once more are in the way of the table.
+// Words that are printed elsewhere again would disturb the table.
 std::string why_failed(const Search& search, const Trial& trial) {
   if (trial.failure.empty()) return "";
   const auto first = std::ranges::find_if(search.trials(), [&](const Trial& one) {
@@ -92,7 +92,7 @@ std::string why_failed(const Search& search, const Trial& trial) {
   return ": " + trial.failure;
 }
 
-// At most so many letters.
+// At most this many letters.
 std::string shortened(const std::string& text, size_t most) {
   if (letters_in(text) <= most) return text;
   size_t end = text.size();
@@ -171,7 +171,7 @@ class Axis {
 
 std::string search_table(const Search& search) {
   constexpr size_t kWidest = 120, kLeastWords = 24;
-  // Where the words stand, the last column begins.
+  // The last column begins where the words are.
   const std::string plain = table_of(search, [](const Trial&) { return ""; });
   const size_t before = letters_in(plain.substr(0, plain.find('\n'))) - kState.size();
   const size_t room = std::max(kWidest - std::min(before, kWidest), kLeastWords);

@@ -117,7 +117,7 @@ std::string value_at(const HyperParameter& parameter, double share) {
   switch (parameter.type) {
     case Type::kDouble: {
       const double value = scaled(parameter.min_value, parameter.max_value, share, parameter.scale);
-      // Nine digits are more than a search can tell apart, and short enough to read.
+      // Nine digits are more than a search can distinguish, and short enough to read.
       return fmt::format("{:.9g}", std::clamp(value, parameter.min_value, parameter.max_value));
     }
     case Type::kInteger: {

@@ -24,15 +24,15 @@ void check_search(const HyperParameterSearch& search);
 //   min + u (max - min)                    linear, and without scale
 //   min (max / min)^u                      logarithmic
 //   min + max - min (max / min)^(1 - u)    reverse logarithmic
-// an integer is that of the range [min, max + 1) rounded down, and of lists each value is as likely
-// as the others.
+// an integer is the value in the range [min, max + 1) rounded down, and of lists each value is as
+// likely as the others.
 std::string value_at(const HyperParameter& parameter, double share);
 
 // Draws all values, one random number for each.
 TrialValues draw_values(const HyperParameterSearch& search, RandomKey key);
 
-// The number of different trials that there can be; 0 where a double makes them countless, and at
-// most 1,000,000,000.
+// The number of different trials that there can be; 0 if a double makes them countless, and at most
+// 1,000,000,000.
 int64_t count_points(const HyperParameterSearch& search);
 // Returns point `index` of the grid of all trials, the last parameter changing fastest. Index is
 // below count_points().

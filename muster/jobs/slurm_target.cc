@@ -33,7 +33,7 @@ constexpr const char* kScript = "job.sbatch";
 constexpr const char* kSlurmCancelled = "cancelled";
 // Slurm's own commands give up after a hundred seconds where the controller does not answer.
 constexpr std::chrono::seconds kDeadline{120};
-// A question can be asked again; where no controller is up, it is answered after twenty seconds.
+// A question can be asked again; if no controller is up, it is answered after twenty seconds.
 constexpr std::chrono::seconds kQuestionDeadline{30};
 
 // Runs a command of Slurm's, and returns how it ended.
@@ -54,15 +54,15 @@ std::string said(const launch::CompletedProcess& done) {
   return std::string(text.substr(0, text.find('\n')));
 }
 
-// Slurm could not be asked, of which `why` is told.
+// Slurm could not be asked; the error contains `why`.
 Error no_answer(const std::string& why) {
   return Error(ErrorKind::kUnavailable, "Slurm does not answer: " + why,
                "look whether its controller is up: scontrol ping; a machine outside of the cluster "
                "has no controller: submit from a login node");
 }
 
-// The line by which a command of Slurm's says that it did not reach a controller, so that the job
-// is not there; nothing when it says something else.
+// The line by which a command of Slurm says that it did not reach a controller, so that the job
+// does not exist; nothing for other output.
 std::optional<std::string> no_controller(const launch::CompletedProcess& done) {
   for (const std::string& line : split(done.err, '\n')) {
     for (const char* words :
@@ -91,7 +91,7 @@ JobState state_of(std::string_view word, bool cancelled) {
     return std::ranges::any_of(words, [&](std::string_view one) { return word.starts_with(one); });
   };
   if (is({"PENDING", "CONFIGURING", "REQUEUE", "SPECIAL_EXIT"})) return JobState::kQueued;
-  // Its tasks have been told, or have ended, and the nodes are cleared.
+  // Its tasks have got the signal, or have ended, and the nodes are cleared.
   if (is({"COMPLETING"})) return JobState::kEnding;
   if (is({"RUNNING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"}))
     return cancelled ? JobState::kEnding : JobState::kRunning;
@@ -133,7 +133,7 @@ bool is_there(const JobRecord& record, const char* file) {
   return local_file_system().exists(join_path(record.folder, file)).value_or(false);
 }
 
-// What the script wrote at its end, when Slurm has forgotten the job.
+// The state that the script wrote at its end, if Slurm has forgotten the job.
 JobStatus remembered(const JobRecord& record) {
   JobStatus status;
   const auto text = local_file_system().read_file(join_path(record.folder, kSlurmExitFile));
@@ -168,7 +168,7 @@ std::optional<std::string> job_of_comment(std::string_view squeue, const std::st
     const size_t blank = text.find(' ');
     if (blank == std::string_view::npos || comment.empty()) continue;
     const std::string_view all = trim(text.substr(blank));
-    // Behind a comment of the user's own.
+    // After a comment of the user's own.
     if (all != comment && !all.ends_with(kSlurmCommentEnd + comment)) continue;
     const std::string number(text.substr(0, blank));
     if (parse_int(number)) return number;
@@ -193,7 +193,7 @@ JobStatus slurm_status(std::string_view scontrol, bool cancelled) {
     status.detail = fmt::format("Slurm says '{}'", word);
   }
   if (is_final(status.state)) status.exit_code = code_of(field(scontrol, "ExitCode"));
-  // Slurm says 0 of one that was taken out of the queue, which is no success.
+  // Slurm reports 0 for a job that was taken out of the queue, which is no success.
   if (status.state == JobState::kCancelled && status.exit_code == 0) {
     status.exit_code.reset();
     if (field(scontrol, "RunTime") == "00:00:00")
@@ -204,7 +204,7 @@ JobStatus slurm_status(std::string_view scontrol, bool cancelled) {
 
 namespace {
 
-// What Slurm says of the job; nothing when it does not know it any more.
+// Slurm's status of the job; nothing if it does not know the job any more.
 std::optional<JobStatus> ask(const JobRecord& record) {
   const std::vector<std::string> words = {"scontrol", "--oneliner", "show", "job", record.id};
   const auto done = run_slurm(words, kQuestionDeadline);
@@ -226,7 +226,7 @@ std::optional<JobStatus> ask(const JobRecord& record) {
 
 std::vector<std::string> SlurmTarget::check(const JobSpec& job) const {
   std::vector<std::string> notes = LocalTarget(muster_).check(job);
-  // Slurm is asked for accelerators.
+  // Accelerators are requested from Slurm.
   std::erase_if(notes, [](const std::string& note) {
     return note.find("is not asked for here") != std::string::npos;
   });
@@ -249,7 +249,7 @@ std::string SlurmTarget::describe(const JobSpec& job, const JobRecord& record) c
 
 bool SlurmTarget::recognise(JobRecord& record) {
   if (record.submission.empty()) return false;
-  // Those too that have ended, as long as Slurm knows them.
+  // Includes ended jobs, as long as Slurm knows them.
   const std::vector<std::string> words = {"squeue", "--me", "--noheader", "--states=all",
                                           "--format=%i %k"};
   const auto done = run_slurm(words, kQuestionDeadline);
@@ -264,7 +264,7 @@ void SlurmTarget::submit(const JobSpec& job, JobRecord& record) {
   local_file_system().write_atomically(path(internal::kSlurmJobFile), to_json_text(job)).value();
   local_file_system().write_atomically(path(kScript), describe(job, record)).value();
   write_secret(path(kSlurmTokenFile));
-  // Without an answer the job may be there.
+  // Without an answer the job may exist.
   const auto unclear = [&](const Error& error) {
     try {
       if (recognise(record)) {
@@ -314,7 +314,7 @@ JobStatus SlurmTarget::status(const JobRecord& record) {
   for (const std::string& name : task_names(record)) {
     TaskStatus task{.name = name, .state = status.state};
     const auto file = internal::read_task(record.folder, name);
-    // Of a job that waits to run again, what tasks said last is over.
+    // If a job waits to run again, the last status of its tasks no longer holds.
     if (file && status.state != JobState::kQueued) {
       task.place = file->host;
       task.exit_code = file->exit_code;

@@ -48,7 +48,7 @@ FileDescriptor open_log(const std::string& path) {
   return file;
 }
 
-// Whether to start the task again is of use: it was killed, told to stop, or asks for it.
+// Whether to start the task again may help: it was killed, asked to stop, or asks for it.
 bool may_end_otherwise(const launch::ExitStatus& status) {
   return status.signal != 0 || status.code > 128;
 }
@@ -95,7 +95,7 @@ std::vector<std::string> slurm_addresses(const JobSpec& job, const Environment& 
 }
 
 int run_slurm_task(const std::string& folder, int attempt, const Environment& environment) {
-  // What Slurm sends goes to all processes of the step. This one stays to tell of the end.
+  // Slurm sends signals to all processes of the step. This process stays to report the end.
   for (const int signal_number : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP})
     signal(signal_number, SIG_IGN);
   const std::string path = join_path(folder, internal::kSlurmJobFile);
@@ -113,9 +113,9 @@ int run_slurm_task(const std::string& folder, int attempt, const Environment& en
   child.environment.emplace_back("TF_CONFIG", tf_config_of(job, task, addresses));
   child.environment.emplace_back("MUSTER_JOB_ID", job.name);
   child.environment.emplace_back("MUSTER_JOB_TOKEN_FILE", join_path(folder, kSlurmTokenFile));
-  // Of the shell in which the job was submitted, whose variables sbatch hands on.
+  // Variables of the shell in which the job was submitted, which sbatch hands on.
   child.without = {"MUSTER_JOB_TOKEN", "MUSTER_CLUSTER", "RANK", "WORLD_SIZE"};
-  // By this an evaluator tells this start from the one before.
+  // By this an evaluator distinguishes this start from the one before.
   child.environment.emplace_back(
       "MUSTER_RUN_ID", fmt::format("{}-{}-{}", variable(environment, "SLURM_JOB_ID"),
                                    environment.get_or("SLURM_RESTART_COUNT", "0"), attempt));
@@ -125,7 +125,7 @@ int run_slurm_task(const std::string& folder, int attempt, const Environment& en
   child.dies_with_parent = true;
   internal::SlurmTaskFile file{.host = environment.get_or("SLURMD_NODENAME", "")};
   internal::write_task(folder, task.name(), file);
-  // The program does by default what it does without us.
+  // The program gets the default actions.
   for (const int signal_number : {SIGUSR1, SIGUSR2, SIGHUP}) signal(signal_number, SIG_DFL);
   sigset_t held, former;
   sigemptyset(&held);

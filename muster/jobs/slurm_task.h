@@ -1,5 +1,5 @@
-// One task of a job on Slurm: what srun starts on the nodes. It finds out who it is by Slurm's
-// variables, and starts the program with TF_CONFIG. Thread safety: free functions.
+// One task of a job on Slurm: the process that srun starts on the nodes. It finds its place by
+// Slurm's variables, and starts the program with TF_CONFIG. Thread safety: free functions.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ std::vector<std::string> slurm_addresses(const JobSpec& job, const Environment& 
 
 // Runs the task of the job in `folder` that this process is, and returns its exit code. The
 // program's output goes to FOLDER/<task>.log, its end into FOLDER/<task>.json, and a failure that
-// will come again into FOLDER/failed. Signals of Slurm reach the program by themselves.
+// will occur again into FOLDER/failed. Signals of Slurm reach the program by themselves.
 int run_slurm_task(const std::string& folder, int attempt, const Environment& environment);
 
 }  // namespace muster::inline v0_1::jobs

@@ -74,8 +74,8 @@ bool is_over(const JobStatus& status) {
 
 void tell_of_cancelling(JobStatus& status) {
   if (status.state != JobState::kCancelled) return;
-  // What launchers and programs return for SIGTERM, SIGUSR1 and Ctrl-C; and for SIGKILL, which
-  // follows where these are not heard.
+  // Exit codes of launchers and programs for SIGTERM, SIGUSR1 and Ctrl-C; and for SIGKILL, which
+  // follows if these have no effect.
   constexpr std::array kAsAsked = {kExitTerminated, kExitRestart, kExitInterrupted};
   std::string killed;
   bool others = false;

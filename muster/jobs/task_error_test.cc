@@ -17,7 +17,7 @@ using ::testing::SizeIs;
 
 using Printed = std::vector<std::string>;
 
-TEST(TaskErrorTest, IsTheLastErrorWithWhatIsIndentedBehindIt) {
+TEST(TaskErrorTest, IsTheLastErrorWithItsIndentedLines) {
   const Printed error{"E 12:00:00 NotFound: no data", "  hint: make some", "    more"};
   for (const Printed& before : {Printed(), Printed{"I 11:59:59 begin"}, Printed{"E old", " old"}}) {
     for (const Printed& behind : {Printed(), Printed{"I 12:00:01 end", "  x"}, Printed{"", ""}}) {
@@ -125,7 +125,7 @@ TEST(TaskErrorTest, AnErrorThatOnlyRepeatsAnothersGivesWay) {
       JobStatus told = status;
       tell_who_failed(told, *error);
       EXPECT_EQ(told.detail, named == std::string() ? "" : "worker-2: exit code 2");
-      // One that was killed could say nothing.
+      // A killed task could print nothing.
       target.said["worker-2"] = "I 12:00:00 step 3";
       status.tasks[2].exit_code = 137;
       status.detail = "worker-0: exit code " + std::to_string(code);
@@ -137,7 +137,7 @@ TEST(TaskErrorTest, AnErrorThatOnlyRepeatsAnothersGivesWay) {
       tell_who_failed(status, *killed);
       EXPECT_EQ(status.detail, "worker-2: " + killed->lines.front());
     }
-    // Where nobody has words of its own, the first stays.
+    // If no task has words of its own, the first stays.
     target.said["worker-2"] = follows;
     status.tasks[2].exit_code = code;
     status.detail = failure_of("worker-1", code);
@@ -155,7 +155,7 @@ TEST(TaskErrorTest, ADetailWithOtherWordsStays) {
   }
 }
 
-TEST(TaskErrorTest, TheCodesOfSignalsAreTold) {
+TEST(TaskErrorTest, TheCodesOfSignalsAreReported) {
   EXPECT_EQ(failure_of("a", 2), "a: exit code 2");
   for (const int own : {128, 130, 138, 143, 193, 255})
     EXPECT_EQ(failure_of("a", own), "a: exit code " + std::to_string(own));

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::array<const char*, 4> kVertexRoles = {"chief", "worker", "ps", "evaluator"};
 
-// With those that the service adds when it describes a job.
+// With the keys that the service adds when it describes a job.
 const std::vector<std::string> kCustomJobKeys = {
     "displayName", "jobSpec",       "labels",       "encryptionSpec", "name",
     "state",       "createTime",    "startTime",    "endTime",        "updateTime",
@@ -37,7 +37,7 @@ const std::vector<std::string> kTuningJobKeys = {"displayName",
                                                  "trials",
                                                  "satisfiesPzs",
                                                  "satisfiesPzi"};
-// Of these Muster uses nothing.
+// Keys that Muster does not use.
 const std::vector<std::string> kServiceKeys = {
     "reservedIpRanges",  "enableWebAccess",      "enableDashboardAccess",       "experiment",
     "experimentRun",     "persistentResourceId", "protectedArtifactLocationId", "models",
@@ -195,7 +195,7 @@ class VertexReader {
 
   static void read_accelerator(const ConfigFields& machine, Pool& pool) {
     pool.accelerator.type = machine.text("acceleratorType").value_or("");
-    // JSON made by the client libraries names what is not there.
+    // JSON made by the client libraries names absent fields.
     if (pool.accelerator.type == "ACCELERATOR_TYPE_UNSPECIFIED") pool.accelerator.type.clear();
     pool.accelerator.count = static_cast<int>(machine.whole("acceleratorCount", 1024).value_or(0));
     if (pool.accelerator.type.empty() == (pool.accelerator.count == 0)) return;

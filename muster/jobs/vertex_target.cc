@@ -90,7 +90,7 @@ std::string as_text(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-// What an entry of a log says; entries have a text, or fields.
+// The text of a log entry; entries have a text, or fields.
 std::string text_of(const json& entry) {
   for (const char* place : {"/textPayload", "/jsonPayload/message"}) {
     if (std::string text = internal::text_or_nothing(entry, place); !text.empty()) return text;
@@ -100,11 +100,11 @@ std::string text_of(const json& entry) {
              : "";
 }
 
-// Whether the job may be there although no answer says so.
+// Whether the job may exist although no answer says so.
 bool vertex_may_have_it(const Error& error) {
   const bool may_pass =
       error.kind() == ErrorKind::kTimeout || error.kind() == ErrorKind::kUnavailable;
-  // What never reached the service is clear, and so is that a quota is used up.
+  // A request that never reached the service is a clear failure, and so is an exhausted quota.
   const bool sent = std::ranges::none_of(
       std::array{"refused", "find the server", "problem refreshing", "unreachable",
                  "RESOURCE_EXHAUSTED"},

@@ -1,6 +1,6 @@
 // Jobs on Vertex AI. Thread safety: one thread at a time.
 //
-// Nothing is sent without credentials: gcloud's, where it is there.
+// Nothing is sent without credentials: gcloud's, if it is installed.
 #pragma once
 
 #include <memory>
@@ -26,7 +26,7 @@ struct VertexTargetOptions {
 // Submits jobs to Vertex AI, and asks for them.
 class VertexTarget final : public Target {
  public:
-  // Asks by gcloud where that is installed, else by REST.
+  // Sends requests by gcloud if that is installed, else by REST.
   explicit VertexTarget(VertexTargetOptions options);
   // Asks by `api`.
   VertexTarget(VertexTargetOptions options, std::unique_ptr<internal::VertexApi> api);

@@ -11,7 +11,7 @@ namespace muster::inline v0_1::keras {
 void History::add(int64_t number, const std::map<std::string, double>& logs) {
   constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
   for (const auto& [name, value] : logs) {
-    // What comes up late was not measured before.
+    // A metric that appears late was not measured before.
     auto& values = history.try_emplace(name, epoch.size(), kNothing).first->second;
     values.push_back(value);
   }

@@ -121,12 +121,12 @@ void History::plot(const std::string& path) const {
   std::vector<Panel> panels;
   for (const auto& [name, values] : history) {
     const bool validated = name.starts_with("val_");
-    // Of both there is one panel.
+    // Both share one panel.
     if (validated && history.contains(name.substr(4))) continue;
     std::vector<Curve> curves{{kColours[validated ? 1 : 0], validated ? name : "training", values}};
     if (const auto other = history.find("val_" + name); other != history.end())
       curves.push_back({kColours[1], "validation", other->second});
-    // What matters most comes first.
+    // The most important panel comes first.
     panels.insert(name == "loss" ? panels.begin() : panels.end(),
                   Panel(validated ? name.substr(4) : name, epoch, std::move(curves)));
   }

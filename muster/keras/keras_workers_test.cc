@@ -1,4 +1,4 @@
-// fit() on workers: where its backups go, and what is said where one worker makes a call alone.
+// fit() on workers: the place of its backups, and the error if one worker makes a call alone.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -22,7 +22,7 @@ void check_not_negative(const char* whose, const char* field, double value) {
   throw invalid_argument(fmt::format("{}: {} is {}; it must be 0 or more", whose, field, value));
 }
 
-// JSON has no infinity: null stands for a value that nothing has yet.
+// JSON has no infinity: null means that there is no value yet.
 json finite_or_null(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
 void restore_best(Monitor& monitor, const json& best) {
   if (!best.is_null()) monitor.set_best(best.get<double>());

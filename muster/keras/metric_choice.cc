@@ -16,10 +16,10 @@ namespace {
 using Plain = Metric (*)(const Tensor&, const Tensor&, const Tensor&);
 using Measure = std::function<Metric(const Tensor&, const Tensor&, const Tensor&, bool)>;
 
-// Where there is one number for an example, it is that of yes or no; else there is one a class.
+// One number for an example is a yes-or-no answer; otherwise there is one number a class.
 bool one_output(const Tensor& outputs) { return outputs.dim() < 2 || outputs.size(-1) == 1; }
 
-// Of yes or no, for each place of the last axis.
+// Yes or no, for each place of the last axis.
 Tensor yes(const Tensor& outputs, bool from_logits) {
   return from_logits ? outputs.sigmoid() : outputs;
 }
@@ -61,7 +61,7 @@ Measure plain(Plain fn) {
               bool /*from_logits*/) { return fn(labels, outputs, weights); };
 }
 
-// Of a name; several names may be one metric.
+// The metric of a name; several names may be one metric.
 const std::map<std::string, Measure>& measures() {
   static const auto* const all = [] {
     const auto top_k = [](const Tensor& labels, const Tensor& outputs, const Tensor& weights,
@@ -147,7 +147,7 @@ Measure measure_of(const std::string& name) {
 }  // namespace
 
 MetricChoice::MetricChoice(const char* name) : MetricChoice(std::string(name)) {}
-// "acc" is shown as it was asked for, as in Keras.
+// "acc" is shown under this name, as in Keras.
 MetricChoice::MetricChoice(const std::string& name) : name_(name), function_(measure_of(name)) {}
 
 MetricChoice::MetricChoice(std::string name, Function function, Better better)

@@ -64,7 +64,7 @@ void ModelCheckpoint::on_epoch_end(int64_t epoch, Logs& logs) {
   }
   const Monitor before = monitor_;
   monitor_.set_best(*value);
-  // What could not be saved is not the best that is there.
+  // An epoch that could not be saved is not the best.
   if (!save(logs, /*must=*/false)) monitor_ = before;
 }
 

@@ -25,7 +25,7 @@
 namespace muster::inline v0_1::keras {
 namespace {
 
-// What the model function computes with: values that outlive the Model.
+// The state of the model function: values that outlive the Model.
 struct Parts {
   std::optional<Layer> layer{};
   Model::Function function;
@@ -98,7 +98,7 @@ std::vector<std::string> renamed(const std::vector<std::string>& names,
   return given;
 }
 
-// What an export takes: the inputs that were given, else what the first batch had.
+// The inputs of an export: the given ones, else those of the first batch.
 std::map<std::string, ServingFeature> served_features(const Model::Impl& impl) {
   std::map<std::string, ServingFeature> features;
   if (impl.options.inputs.empty() && impl.first_rows()) {
@@ -148,7 +148,7 @@ std::map<std::string, ServingFeature> served_features(const Model::Impl& impl) {
   return features;
 }
 
-// A folder that is there as long as it is needed.
+// A folder that exists as long as it is needed.
 class PassingFolder {
  public:
   explicit PassingFolder(std::string path) : path_(std::move(path)) {
@@ -185,7 +185,7 @@ Estimator model_to_estimator(Model& model, RunConfig config,
   if (config.accumulate_steps == 1) config.accumulate_steps = compiled.options.accumulate_steps;
   const bool has_weights = impl.built;
   if (!has_weights) return Estimator(std::move(parts), std::move(config));
-  Estimator named(parts, config);  // knows model_dir and who this process is
+  Estimator named(parts, config);  // knows model_dir and the place of this process
   config.model_dir = named.model_dir();
   const std::string prefix = join_path(named.model_dir(), "keras/keras_model.ckpt-0");
   Checkpoint weights;

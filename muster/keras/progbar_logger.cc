@@ -65,7 +65,7 @@ void ProgbarLogger::on_epoch_end(int64_t /*epoch*/, Logs& logs) {
   const double passed = seconds(trained_ - begun_);
   std::string text = fmt::format("epoch {}/{}  {} steps", epoch_ + 1, epochs_, steps);
   nlohmann::json fields{{"epoch", epoch_ + 1}, {"epochs", epochs_}, {"steps", steps}};
-  // First what was trained, then what was validated.
+  // First the training metrics, then the validation metrics.
   for (const bool validated : {false, true}) {
     for (const auto& [name, value] : logs) {
       if (name.starts_with("val_") != validated) continue;

@@ -1,4 +1,4 @@
-// Callbacks that write what a model learns.
+// Callbacks that write a model's history.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -53,8 +53,8 @@ void TensorBoard::on_train_begin(const FitInfo& /*info*/) {
   };
   train_ = writer("train");
   validation_ = writer("validation");
-  // What a run that was stopped wrote after the place where this one goes on is hidden. Where this
-  // one begins, what another one wrote for epoch 0 is hidden too.
+  // Events that a stopped run wrote after the place where this one continues are hidden. If this
+  // run begins anew, earlier events of epoch 0 are hidden too.
   const int64_t step = model().step();
   train_->add_session_log(formats::SessionStatus::kStart, step == 0 ? 0 : step + 1);
   if (const auto graph = model().graph(); options_.write_graph && graph)
@@ -70,7 +70,7 @@ void TensorBoard::on_train_batch_end(const BatchInfo& info) {
 
 void TensorBoard::on_epoch_end(int64_t epoch, Logs& logs) {
   const bool histograms = options_.histogram_freq > 0 && epoch % options_.histogram_freq == 0;
-  // All workers take part where weights are asked for.
+  // All workers take part if weights are requested.
   const auto weights =
       histograms ? model().get_weights() : std::vector<std::pair<std::string, Tensor>>();
   if (train_ == nullptr) return;
@@ -157,7 +157,7 @@ void CSVLogger::add_column(const std::string& name) {
 }
 
 void CSVLogger::on_epoch_end(int64_t epoch, Logs& logs) {
-  // By name, as they stand in Logs: what is there, and what a later epoch will have.
+  // By name, as in Logs: the existing values, and those of later epochs.
   std::set<std::string> names(wanted_.begin(), wanted_.end());
   const bool validates = std::ranges::any_of(
       wanted_, [](const std::string& name) { return name.starts_with("val_"); });
@@ -196,7 +196,7 @@ nlohmann::json CSVLogger::state() const { return {{"columns", columns_}, {"text"
 void CSVLogger::restore(const nlohmann::json& state) {
   columns_ = state.at("columns").get<std::vector<std::string>>();
   text_ = state.at("text").get<std::string>();
-  // The last line may be one that could not be written.
+  // The last line may have failed to be written.
   written_ = false;
 }
 

@@ -32,7 +32,7 @@ using Memory = std::unique_ptr<BIO, Free<BIO, BIO_free_all>>;
 
 constexpr long kDaySeconds = 24 * 60 * 60;
 
-// What OpenSSL answers, or its error.
+// The result of OpenSSL, or its error.
 template <typename T>
 T checked(T answer) {
   if (answer) return answer;

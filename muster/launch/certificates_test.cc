@@ -67,7 +67,7 @@ TEST(Certificates, NobodyElseCanReadTheKey) {
       EXPECT_EQ(text, made.key);
     }
   }
-  // What is there is not written over.
+  // Existing files are not overwritten.
   EXPECT_THAT(error_of([&] { write_certificates(made, directory / "tls"); }).message(),
               HasSubstr("is exist already"));
 }
@@ -78,10 +78,10 @@ TEST(Certificates, AHostIsANameOrANumber) {
   EXPECT_THROW(make_certificates({"a,DNS:b"}, 1), Error);
 }
 
-// What a task reads of its environment.
+// The environment of a task, as the task reads it.
 class ReadByATask : public ::testing::Test {
  protected:
-  // The variables of certificates that are valid for so many days.
+  // The variables of certificates that are valid for `days` days.
   Environment identity(const std::string& name, int days = 1) {
     Environment environment;
     for (const auto& [variable, path] :

@@ -15,8 +15,8 @@
 
 namespace muster::inline v0_1::launch {
 
-// How a child is started. Its standard input is empty; SIGPIPE, SIGINT and SIGTERM do what they do
-// by default.
+// How a child is started. Its standard input is empty; SIGPIPE, SIGINT and SIGTERM have their
+// default actions.
 struct ChildSpec {
   std::string name{};               // for messages: "worker 0"; empty: the program says enough
   std::vector<std::string> argv{};  // argv[0] is a path, or a name in PATH

@@ -1,4 +1,4 @@
-// How a process ended, and what that means to a person. Thread safety: values.
+// How a process ended, and its description for people. Thread safety: values.
 #pragma once
 
 #include <string>
@@ -6,14 +6,14 @@
 namespace muster::inline v0_1::launch {
 
 struct ExitStatus {
-  int code = 0;    // what it returned; 0 when a signal ended it
+  int code = 0;    // its return value; 0 if a signal ended it
   int signal = 0;  // the signal that ended it; 0 when it returned by itself
 
-  // Reads the status word of waitpid().
+  // Reads the status of waitpid().
   static ExitStatus from_wait_status(int status);
 
   bool ok() const { return code == 0 && signal == 0; }
-  // Returns what shells report: the code, or 128 + the signal's number.
+  // Returns the shells' number: the code, or 128 + the signal's number.
   int shell_code() const { return signal != 0 ? 128 + signal : code; }
 
   bool operator==(const ExitStatus&) const = default;

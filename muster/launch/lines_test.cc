@@ -29,7 +29,7 @@ TEST(LinesTest, AreTheSameHoweverTheBytesCome) {
 }
 
 // A progress bar without a line end, and a file of bytes.
-TEST(LinesTest, WhatNeverEndsComesInParts) {
+TEST(LinesTest, ALineThatNeverEndsComesInParts) {
   const std::string character = "\xe2\x82\xac";  // three bytes
   std::string text;
   while (text.size() < 5 * kLongestLine) text += character;
@@ -44,7 +44,7 @@ TEST(LinesTest, WhatNeverEndsComesInParts) {
     EXPECT_EQ(together, text);
     EXPECT_EQ(lines.size(), 6u);
   }
-  // What is no text is passed on too.
+  // Bytes that are no text are passed on too.
   EXPECT_EQ(lines_of(std::string(kLongestLine + 1, '\x80'), 4096).size(), 2u);
   // A line of just that length is one.
   EXPECT_EQ(lines_of(std::string(kLongestLine, 'a') + "\nb", 4096).size(), 2u);

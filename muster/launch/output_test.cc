@@ -52,7 +52,7 @@ TEST(LineSplitter, KeepsOnlyTheLastOfPassingLines) {
   EXPECT_THAT(split({"10%\r \r"}), ElementsAre("~10%", "~"));  // taken away
 }
 
-// What a terminal is sent.
+// The bytes that a terminal gets.
 std::string on_terminal(const std::function<void(internal::Output&)>& speak,
                         const winsize& size = {
                             .ws_row = 24, .ws_col = 80, .ws_xpixel = 0, .ws_ypixel = 0}) {
@@ -113,7 +113,7 @@ TEST(Output, EachTaskHasALineThatIsKeptUpToDate) {
                         "\x1b[1A\r\x1b[J[worker 1] step 1\r\x1b[J[end] \r\n[worker 1] step 1"));
 }
 
-// What wraps, or has no place on the screen, could not be taken away again.
+// A line that wraps, or does not fit on the screen, could not be removed again.
 TEST(Output, TheBlockFitsTheTerminal) {
   setenv("NO_COLOR", "1", 1);
   const std::string text = on_terminal(

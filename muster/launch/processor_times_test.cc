@@ -37,7 +37,7 @@ TEST(ProcessorTimes, ProcessesMayEndWhileTheyAreLookedAt) {
       }
     });
   }
-  // Of so many looks some meet such a process.
+  // Among this many looks, some meet such a process.
   bool all_seen = true;
   EXPECT_NO_THROW(for (int look = 0; look < 500; ++look) {
     all_seen = all_seen && ProcessorTimes::now().of_task(getpid()).has_value();

@@ -30,7 +30,7 @@ void ask_for_status_lines(std::vector<ProcessSpec>& tasks, int fd) {
   }
 }
 
-// Certificates of one run, in a folder that only this user can enter and that goes with it.
+// Certificates of one run, in a folder that only this user can enter and that is removed with it.
 class RunCertificates {
  public:
   RunCertificates() {

@@ -289,7 +289,7 @@ class RunTest : public ::testing::Test {
   RunTest() { out_ = fopen((folder_ + "/out").c_str(), "w+"); }
   ~RunTest() override { fclose(out_); }
 
-  // "" where the file is not there.
+  // "" if the file does not exist.
   std::string read(const std::string& name) {
     return local_file_system().read_file(folder_ + "/" + name).value_or("");
   }
@@ -431,7 +431,7 @@ TEST_F(RunTest, TheNearestProgramIsNamed) {
     std::ofstream(folder_ + name) << "#!/bin/sh\n";
     std::filesystem::permissions(folder_ + name, std::filesystem::perms::owner_all);
   }
-  // What cannot be run is no program, however near.
+  // A file that cannot be run is no program, however near its name is.
   std::filesystem::permissions(folder_ + "/b/trains.cc", std::filesystem::perms::owner_read);
   const auto hint = [](const std::string& program, const std::string& path = {},
                        const std::string& beside = {}) {

@@ -70,7 +70,7 @@ bool repeats_another(std::string_view error) {
 
 std::string task_blamed(std::string_view error) {
   constexpr std::array<std::string_view, 3> kRoles = {"chief", "worker", "ps"};
-  // Words of letters and digits; what stands between them does not count.
+  // Words of letters and digits; the characters between them do not count.
   const auto in_word = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
   };

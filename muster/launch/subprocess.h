@@ -1,5 +1,5 @@
-// Runs a program to its end, or to a deadline, and keeps what it printed, or hands it on line by
-// line. Thread safety: any thread; each call is its own.
+// Runs a program to its end, or to a deadline, and keeps its output, or passes it on line by line.
+// Thread safety: any thread; each call is its own.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@
 
 namespace muster::inline v0_1::launch {
 
-// How a program ended, and what it printed.
+// How a program ended, and its output.
 struct CompletedProcess {
   ExitStatus status{};
   bool timed_out = false;  // it was killed at the deadline, or because it was not wanted any more
@@ -21,7 +21,7 @@ struct CompletedProcess {
   std::string err{};
 };
 
-// What is done once while a program still runs, when this time has passed.
+// An action that is done once while a program still runs, when this time has passed.
 struct SlowNotice {
   std::chrono::milliseconds after{};
   std::function<void()> tell = {};
@@ -35,14 +35,14 @@ CompletedProcess run_to_end(const std::vector<std::string>& argv,
                             std::chrono::milliseconds deadline, const SlowNotice& notice = {});
 
 // The same without a deadline, for a program that prints while others work: `line` gets each line
-// of its standard output, without the end, in parts where it is long (see Lines), and `out` stays
-// empty. `unwanted` is asked ten times a second; when it says true, the program is killed.
+// of its standard output, without the end, in parts if it is long (see Lines), and `out` stays
+// empty. `unwanted` is called ten times a second; when it returns true, the program is killed.
 CompletedProcess run_by_lines(const std::vector<std::string>& argv,
                               const std::function<void(std::string_view line)>& line,
                               const std::function<bool()>& unwanted);
 
-// The same for a program that a user watches: its outputs are those of this process. `environment`
-// comes on top of ours.
+// The same for a program that a user watches: its outputs go to the outputs of this process.
+// `environment` is added to ours.
 ExitStatus run_visibly(const std::vector<std::string>& argv,
                        const std::vector<std::pair<std::string, std::string>>& environment = {});
 

@@ -35,7 +35,7 @@ Tensor relu_of(const Activation& relu, const Tensor& x) {
   return y - at::relu(relu.threshold - x) * relu.negative_slope;
 }
 
-// LibTorch's has the derivative of the left side at 0, Keras's that of the right one.
+// LibTorch's has the left-hand derivative at 0, Keras's the right-hand one.
 Tensor selu_of(const Tensor& x) {
   constexpr double kScale = 1.0507009873554805;
   return at::where(x < 0, at::selu(x), x * kScale);

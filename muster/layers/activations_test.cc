@@ -24,7 +24,7 @@ double leaky(double x, double slope) { return x > 0 ? x : slope * x; }
 double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
 double softplus_of(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
 
-// What Keras 2 documents, written out once more.
+// The formulas that Keras 2 documents, written out once more.
 std::vector<Formula> formulas() {
   namespace a = activations;
   constexpr double kAlpha = 1.67326324, kScale = 1.05070098;

@@ -40,7 +40,7 @@ Moments moments_over_replicas(const Moments& mine, const CallContext& context) {
   const Tensor numbers =
       torch::cat({torch::full({1}, mine.count, mine.mean.options().requires_grad(false)), mine.mean,
                   mine.variance});
-  // Each replica's numbers stand in a row of their own, so the sum over replicas holds all of them.
+  // Each replica's numbers are in a row of their own, so the sum over replicas holds all of them.
   std::vector<Tensor> rows(static_cast<size_t>(context.num_replicas()),
                            torch::zeros_like(numbers.detach()));
   rows[static_cast<size_t>(context.replica())] = numbers;
@@ -105,7 +105,7 @@ class BatchNormalizationImpl final : public UnaryLayerImpl,
   }
 
  private:
-  // What the variables are made for: the sizes of the input, and float32 where that is bfloat16.
+  // The input for which the variables are made: its sizes, and float32 if it is bfloat16.
   static Tensor as_wide(const Tensor& input) {
     if (input.scalar_type() != kBFloat16 || input.dim() == 0) return input;
     return at::empty({1}, input.options().dtype(kFloat32)).expand(input.sizes());
@@ -132,7 +132,7 @@ class BatchNormalizationImpl final : public UnaryLayerImpl,
   const Tensor& moving(int slot, const char* name, const Initializer& initializer,
                        const Tensor& input, CallContext& context) const {
     return context.variable(identity(), slot, [&] {
-      // What is computed over all replicas is valid on a replica without rows too.
+      // A value computed over all replicas is valid on a replica without rows too.
       return VariableSpec{.name = name,
                           .shape = {input.size(-1)},
                           .dtype = input.scalar_type(),
@@ -160,7 +160,7 @@ class BatchNormalizationImpl final : public UnaryLayerImpl,
     return output.permute({0, 2, 3, 1}).reshape(input.sizes());
   }
 
-  // Gives the moments of the rows, which move the moving ones.
+  // Returns the moments of the rows, which move the moving ones.
   Moments moments(const Tensor& input, const Tensor& moving_mean, const Tensor& moving_variance,
                   bool joint, CallContext& context) const {
     Moments used = moments_of(input.reshape({-1, input.size(-1)}));

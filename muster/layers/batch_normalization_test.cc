@@ -66,7 +66,8 @@ TEST_F(NormalizationTest, GradientsAreThoseOfFiniteDifferences) {
   }
 }
 
-// Two replicas stand here one after the other: what the first would get from the second is known.
+// The two replicas run here one after the other: the values that the first would get from the
+// second are known.
 TEST_F(NormalizationTest, SynchronizedStatisticsAreThoseOfAllRows) {
   const Tensor all = activations({7, 3});
   const Tensor whole =

@@ -15,7 +15,7 @@ namespace {
 using testing::Fixture;
 using testing::numbers;
 
-// Copies the weights of one direction into a layer that stands alone.
+// Copies the weights of one direction into a separate layer.
 void copy_weights(const Fixture& from, const std::string& direction, const Fixture& to,
                   const std::string& layer) {
   torch::NoGradGuard no_grad;

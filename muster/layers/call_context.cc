@@ -14,7 +14,7 @@
 namespace muster::inline v0_1 {
 namespace {
 
-// An initializer that refuses a shape does not know whose it is.
+// An initializer that refuses a shape does not know the variable's name.
 Initializer told_apart(Initializer initializer, const std::string& variable) {
   if (!initializer) return initializer;
   return [initializer = std::move(initializer), variable](const Shape& shape, DType dtype,
@@ -121,7 +121,7 @@ const Tensor& CallContext::variable(const LayerIdentity& layer, int slot,
   }
   const Variable& found = find_or_create(layer, slot, describe);
   if (recorded_ != nullptr) {
-    // Such a variable is what layers write, as moving statistics.
+    // Layers write such variables, for example moving statistics.
     const bool is_state = found.spec().synchronization == VariableSynchronization::kOnRead;
     recorded_->note(found.value(), is_state);
   }

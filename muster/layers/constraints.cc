@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kEpsilon = 1e-7;  // Keras's, against a division by 0
 
-// Gives the axes counted from the front.
+// Returns the axes counted from the front.
 std::set<int64_t> axes_of(const char* name, const std::vector<int64_t>& axis, const Tensor& value) {
   std::set<int64_t> axes;
   for (const int64_t each : axis) {
@@ -30,8 +30,8 @@ std::set<int64_t> axes_of(const char* name, const std::vector<int64_t>& axis, co
   return axes;
 }
 
-// A long sum that stands alone is cut by LibTorch into as many parts as there are threads. Parts of
-// a fixed size make it the same bits on all replicas, whatever threads they have.
+// LibTorch cuts a long sum over all elements into as many parts as there are threads. Parts of a
+// fixed size give the same bits on all replicas, whatever threads they have.
 Tensor sum_along(const Tensor& value, int64_t axis) {
   constexpr int64_t kPart = 16384;
   std::vector<Tensor> parts;
@@ -39,7 +39,7 @@ Tensor sum_along(const Tensor& value, int64_t axis) {
   return parts.size() == 1 ? parts[0] : at::cat(parts, axis).sum(axis, /*keepdim=*/true);
 }
 
-// Gives the norms, with 1 for the size of each axis.
+// Returns the norms over these axes, which keep size 1 in the result.
 Tensor norms(const char* name, const std::vector<int64_t>& axis, const Tensor& value) {
   Tensor sum = value.square();
   for (const int64_t each : axes_of(name, axis, value)) sum = sum_along(sum, each);

@@ -34,7 +34,7 @@ TEST(ConstraintsTest, GiveKerasNumbers) {
   expect_rows(non_neg()(columns() - 1.5), {1.5, 0, 2.5, 0});
 }
 
-// What has no length keeps none: the epsilon stands in the divisor.
+// A vector of length 0 keeps it: the epsilon is in the divisor.
 TEST(ConstraintsTest, ZerosStayZeros) {
   const Tensor zeros = torch::zeros({2, 2}, at::kDouble);
   for (const Constraint& each : {constraints::max_norm(), constraints::unit_norm(),

@@ -106,7 +106,7 @@ TEST(Conv2D, WritesTheGradientWhereItIsWanted) {
   const Tensor expected = gradient(other);
   Tensor found;
   {
-    // Backward of one thread runs where it is called.
+    // Backward of one thread runs on the calling thread.
     const GradientDestinations::Scope scope(memory);
     found = gradient(fixture);
   }
@@ -116,8 +116,8 @@ TEST(Conv2D, WritesTheGradientWhereItIsWanted) {
   EXPECT_TRUE(expected.is_contiguous());
 }
 
-// A convolution of volumes [batch, depth, height, width, channels] in plain loops; what has fewer
-// axes is a volume of depth 1, and of height 1.
+// A convolution of volumes [batch, depth, height, width, channels] in plain loops; an input with
+// fewer axes is a volume of depth 1, and of height 1.
 struct PlainConv {
   std::array<int64_t, 3> strides{1, 1, 1};
   std::array<int64_t, 3> dilation{1, 1, 1};

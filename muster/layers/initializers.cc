@@ -11,8 +11,8 @@
 namespace muster::inline v0_1::initializers {
 namespace {
 
-// A standard normal that is cut at two has this standard deviation. Dividing by it gives back what
-// the cut took away.
+// A standard normal that is cut at two has this standard deviation. Dividing by it restores the
+// part that the cut took away.
 constexpr double kTruncatedStddev = 0.87962566103423978;
 
 struct Fans {

@@ -83,7 +83,7 @@ TEST(VarianceScaling, HasItsVarianceInAllModesAndDistributions) {
         EXPECT_LE(largest, 2 / 0.8796256);
         EXPECT_GE(largest, 2.1);
       }
-      // Of more than 20,000 normal numbers one is further away than three.
+      // Among more than 20,000 normal numbers one is further away than three.
       if (distribution == Distribution::kUntruncatedNormal) {
         EXPECT_GE(largest, 3);
       }
@@ -107,7 +107,7 @@ TEST(VarianceScaling, IsWhatTheNamedOnesAre) {
   EXPECT_TRUE(same(initializers::he_normal(), {.scale = 2}));
   EXPECT_TRUE(same(initializers::glorot_uniform(),
                    {.mode = FanMode::kFanAvg, .distribution = Distribution::kUniform}));
-  // The bits are those of the formulas: limits sqrt(6 / 24) and sqrt(3 / 24).
+  // The bits follow the formulas: limits sqrt(6 / 24) and sqrt(3 / 24).
   const Random drawn(key);
   const double first = Random(drawn).uniform();
   const double he = std::sqrt(6.0 / 24), lecun = std::sqrt(3.0 / 24);

@@ -16,7 +16,7 @@
 namespace muster::inline v0_1 {
 namespace {
 
-// Counts the axes from the front and sorts them; refuses the batch and what is named twice.
+// Counts the axes from the front and sorts them; refuses the batch and repeated axes.
 std::vector<int64_t> normalized_axes(CallContext& context, const LayerIdentity& layer,
                                      const std::vector<int64_t>& given, const Tensor& input) {
   std::vector<int64_t> axes;

@@ -1,4 +1,4 @@
-// Two layers that run as one give what they give one after the other: values and gradients.
+// Two layers that run as one give the same as one after the other: values and gradients.
 #include "muster/layers/internal/layer_pair.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ using testing::numbers;
 
 Layer relu() { return ActivationLayer(activations::relu, "relu"); }
 
-// What comes out, and the gradients of its products with numbers by the inputs.
+// The outputs, and the gradients of their products with numbers by the inputs.
 std::vector<Tensor> outcome(const std::vector<Tensor>& inputs,
                             const std::function<Tensor(const LayerInputs&, CallContext&)>& call,
                             bool trains) {
@@ -71,7 +71,7 @@ TEST(LayerPair, ANormalizationAndRelu) {
 TEST(LayerPair, ASumAndRelu) {
   expect_one_after_the_other(Add(), relu(), {numbers({5, 3}), numbers({5, 3}, 0.9)});
   expect_one_after_the_other(Add(), relu(), {numbers({5, 3}), numbers({5, 1}, 0.9)});
-  // What is given as it came is not written to.
+  // A tensor that is passed through unchanged is not written to.
   const Tensor alone = numbers({5, 3});
   const Tensor before = alone.clone();
   expect_one_after_the_other(Add(), relu(), {alone});
@@ -86,7 +86,7 @@ TEST(LayerPair, ZerosAroundImagesAndTheLargestOfAWindow) {
   const Tensor images = numbers({2, 6, 7, 3});
   for (const Tensor& each : {images, images.abs(), -images.abs()})
     expect_one_after_the_other(ZeroPadding2D(1), pool, {each});
-  // What does not fit is told as it is without the padding.
+  // A size that does not fit gives the same error as without the padding.
   Fixture fixture;
   const Layer large = MaxPooling2D({.pool_size = 5}), one = ZeroPadding2D(1);
   EXPECT_NE(std::string(error_of([&] {

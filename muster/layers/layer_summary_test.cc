@@ -156,7 +156,8 @@ ________________________________________________________________________________
 )");
 }
 
-// Inputs stand as far up as what is made of them; a shared layer has a row for all of its calls.
+// Inputs come directly before the layers that use them; a shared layer has a row for all of its
+// calls.
 TEST(Summary, OrdersLayersAsKerasDoes) {
   const SymbolicTensor left = Input({6}), right = Input({6});
   const SymbolicTensor ids = Input({}, {.dtype = kInt64, .name = "id"});

@@ -155,7 +155,7 @@ class MaskZerosImpl final : public LayerImpl {
   }
 };
 
-// A running sum over the steps that count, which goes on where it ended.
+// A running sum over the steps that count, which continues where it ended.
 class RunningSumImpl final : public LayerImpl {
  public:
   RunningSumImpl() : LayerImpl("running_sum", "") {}
@@ -199,7 +199,7 @@ TEST(LayerValues, SequentialPassesMasksAlong) {
   EXPECT_TRUE(out.masks[0].equal(ids.ne(0)));
   EXPECT_EQ(out.tensors[0].sizes(), (std::vector<int64_t>{2, 3, 4}));
   EXPECT_TRUE(out.state.empty()) << "of the running sum, which is not the last layer";
-  // Step by step the same; with one tensor asked for, the mask is left out.
+  // The same step by step; if one tensor is requested, the mask is left out.
   const Tensor steps = dense(embedding(ids, fixture.context), fixture.context);
   const LayerOutputs summed =
       sum(LayerInputs{.tensors = {steps}, .masks = {ids.ne(0)}}, fixture.context);
@@ -279,7 +279,7 @@ TEST(Lambda, NamesItselfWhereItsFunctionFails) {
       "mine");
   const Error error = error_of([&] { product(numbers({2, 3}), fixture.context); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
-  // What LibTorch says follows; newer versions name the operation before it.
+  // LibTorch's message follows; newer versions name the operation before it.
   EXPECT_THAT(error.message(),
               ::testing::StartsWith("layer mine: its function failed for float64[2, 3]: "));
   EXPECT_THAT(error.message(),

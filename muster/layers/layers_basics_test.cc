@@ -174,7 +174,7 @@ TEST(CallContextTest, CommonKeysAreThoseOfAllReplicas) {
   EXPECT_EQ(fixture.context.common_random_key(layer), key(5, 0, 0, 1)) << "they are counted alike";
 }
 
-TEST(CallContextTest, RowsBeginBehindThoseOfTheReplicasBefore) {
+TEST(CallContextTest, RowsBeginAfterThoseOfTheReplicasBefore) {
   Fixture fixture;
   EXPECT_EQ(fixture.context.first_row(9), 0);
   fixture.context.set_replicas(3, [](const Tensor& mine) {

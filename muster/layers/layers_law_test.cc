@@ -1,5 +1,5 @@
-// What holds for every layer of one tensor: its gradients are those of finite differences, no rows
-// give no rows and no gradients, and layers without weights take bfloat16.
+// Invariants of every layer of one tensor: its gradients equal finite differences, no rows give no
+// rows and no gradients, and layers without weights take bfloat16.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -154,7 +154,7 @@ TEST(EveryLayer, GivesNoRowsForNoRows) {
   }
 }
 
-// LibTorch has other kernels for float32, and other ones again for what requires no gradient.
+// LibTorch has other kernels for float32, and yet others for inputs that require no gradient.
 TEST(EveryLayer, ComputesInFloat32WhatItDoesInFloat64) {
   for (const Example& each : all_layers()) {
     SCOPED_TRACE(each.layer.impl().identity().class_name);

@@ -38,7 +38,7 @@ TEST(Masking, MasksStepsThatAreOneValue) {
   const LayerOutputs both = Masking(7)(
       {.tensors = {x}, .masks = {torch::tensor({{1, 1}, {0, 1}}).to(at::kBool)}}, fixture.context);
   EXPECT_TRUE(both.masks[0].equal(torch::tensor({{1, 0}, {0, 1}}).to(at::kBool)));
-  // What does not count becomes 0, also where it is no number.
+  // A step that does not count becomes 0, even if it is NaN.
   const LayerOutputs nan = Masking()({.tensors = {torch::full({1, 2, 3}, std::nan(""))},
                                       .masks = {torch::tensor({{1, 0}}).to(at::kBool)}},
                                      fixture.context);
@@ -71,7 +71,7 @@ TEST(RemoveMask, StandsInASequential) {
             (Shape{2, 1}));
 }
 
-// What a Keras program does without a word is an error here, which one more layer mends.
+// A Keras program does this silently; here it is an error, which one more layer mends.
 TEST(RemoveMask, MendsEveryLayerThatRefusesAMask) {
   const Tensor ids = torch::tensor({{1, 2, 0, 0}, {3, 0, 0, 0}});
   for (const Layer& layer : {Flatten(), Reshape({2, 6}), Permute({2, 1}), Conv1D(2, 2),
@@ -127,7 +127,7 @@ TEST(Embedding, MasksTheIdZero) {
   EXPECT_TRUE(words.masks[0].equal(ids.ne(0)));
   EXPECT_EQ(words.tensors[0].sizes(), (Shape{2, 3, 3}));
   EXPECT_TRUE(Embedding(5, 3)({.tensors = {ids}}, fixture.context).masks.empty());
-  // The mask goes on to the layer that uses it up.
+  // The mask is passed on to the layer that uses it up.
   const Layer embedding = Embedding(5, 3, {.mask_zero = true, .dtype = kFloat64}), lstm = LSTM(4);
   const Tensor y = Sequential({embedding, Dropout(0.5), lstm})(ids, fixture.context);
   const Tensor alone =

@@ -14,7 +14,7 @@ struct Case {
   Tensor bias = torch::randn({3}).requires_grad_();
 };
 
-// Of one parameter, as often as it is asked for.
+// The destination of one parameter, as often as it is asked for.
 struct OnePlace final : GradientDestinations {
   OnePlace(Tensor parameter, Tensor place)
       : parameter(std::move(parameter)), place(std::move(place)) {}

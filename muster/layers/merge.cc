@@ -28,7 +28,7 @@ std::string describe_all(const std::vector<Tensor>& tensors) {
                                      expected, describe_all(given)));
 }
 
-// Checks what all layers of several tensors ask for.
+// Checks of all layers of several tensors.
 void check_tensors(CallContext& context, const LayerIdentity& layer, const LayerInputs& inputs,
                    size_t exactly) {
   context.name_of(layer);
@@ -52,7 +52,7 @@ void check_tensors(CallContext& context, const LayerIdentity& layer, const Layer
   }
 }
 
-// Gives what all masks let through, or nothing where there is none.
+// Returns the places that all masks let through, or nothing if there is none.
 std::vector<Tensor> masks_of_all(const LayerInputs& inputs) {
   Tensor joint;
   for (const Tensor& mask : inputs.masks) {
@@ -234,7 +234,7 @@ Layer Average(std::string name) {
 }
 
 Layer Maximum(std::string name) {
-  // Of equal ones the first has the gradient, and what is no number stays none.
+  // Of equal ones the first has the gradient, and NaN stays NaN.
   const auto maximum = [](const std::vector<Tensor>& tensors) {
     return folded(tensors, [](const Tensor& a, const Tensor& b) {
       return at::where(at::logical_or(a >= b, a != a), a, b);

@@ -48,7 +48,7 @@ TEST_F(MergeTest, ElementByElement) {
   EXPECT_EQ(fixture.context.name_of(Add().impl().identity()), "add_1");
 }
 
-TEST_F(MergeTest, SizesOfOneStretchAndAxesAreAddedBehindTheBatch) {
+TEST_F(MergeTest, SizesOfOneStretchAndAxesAreAddedAfterTheBatch) {
   const Tensor a = numbers({2, 3, 4}), b = numbers({2, 1, 4}), c = numbers({2, 4});
   EXPECT_TRUE(merged(Add(), {a, b}).equal(a + b));
   EXPECT_TRUE(merged(Add(), {a, c}).equal(a + c.view({2, 1, 4})));

@@ -51,7 +51,7 @@ Tensor whole_numbers(at::IntArrayRef shape, double phase = 0.3) {
   return numbers(shape, phase).mul(3).round().to(kFloat32);
 }
 
-// Calls a layer that takes one tensor, or two, with the same one twice, and remembers what it gives
+// Calls a layer that takes one tensor, or two, with the same one twice, and remembers its output
 // and all gradients of sum(result * factors).
 struct Trial {
   Fixture fixture;
@@ -106,7 +106,7 @@ std::vector<MixedExample> products() {
   };
 }
 
-// Of whole numbers the products are exact, and so is their sum in float32: bfloat16 rounds once.
+// Products of whole numbers are exact, and so is their sum in float32: bfloat16 rounds once.
 TEST(MixedPrecision, RoundsAProductOnceAndItsGradientsOnce) {
   const AllowSlowBfloat16 anyway;
   for (const MixedExample& each : products()) {
@@ -219,7 +219,7 @@ TEST(MixedPrecision, AttentionTakesPart) {
   }
 }
 
-// Gives what it is given, and tells its dtype.
+// Returns its input, and reports its dtype.
 class WatchImpl final : public UnaryLayerImpl {
  public:
   WatchImpl(LayerPrecision precision, std::vector<DType>* seen)
@@ -235,7 +235,7 @@ class WatchImpl final : public UnaryLayerImpl {
   std::vector<DType>* seen_;
 };
 
-TEST(MixedPrecision, WhatGoesFromLayerToLayerIsBfloat16) {
+TEST(MixedPrecision, ActivationsBetweenLayersAreBfloat16) {
   const AllowSlowBfloat16 anyway;
   std::vector<DType> seen;
   const auto watch = [&](LayerPrecision precision = LayerPrecision::kAsGiven) {
@@ -252,7 +252,7 @@ TEST(MixedPrecision, WhatGoesFromLayerToLayerIsBfloat16) {
   EXPECT_EQ(seen, (std::vector<DType>{f, b, b, b, f, f, f, b, f}));
 }
 
-// Mean and variance are those of the numbers in float32, not of sums in bfloat16.
+// Mean and variance are computed from the numbers in float32, not from sums in bfloat16.
 TEST(MixedPrecision, BatchStatisticsAreFloat32) {
   const AllowSlowBfloat16 anyway;
   const Tensor x = rounded(numbers({4000, 2}).to(kFloat32) + 3);

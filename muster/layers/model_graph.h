@@ -11,10 +11,10 @@
 
 namespace muster::inline v0_1 {
 
-// Gives a node for each layer, in scope `scope` ("net/dense"), with the shape of what it gives
-// (-1: any size) and its number of weights; and one for each input. A Functional is shown with its
-// own inputs; any other layer is called on `inputs`, what Input() gave: the layers of a Sequential
-// have a node each, another layer is one node. Throws what Layer::summary() throws.
+// Returns a node for each layer, in scope `scope` ("net/dense"), with the shape of its output (-1:
+// any size) and its number of weights; and one for each input. A Functional is shown with its own
+// inputs; any other layer is called on `inputs`, results of Input(): the layers of a Sequential
+// have a node each, another layer is one node. Throws the errors of Layer::summary().
 MUSTER_PART_EXPORT formats::GraphDef model_graph(const Layer& model,
                                                  const std::vector<SymbolicTensor>& inputs,
                                                  const std::string& scope);

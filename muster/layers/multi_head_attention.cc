@@ -57,7 +57,7 @@ class MultiHeadAttentionImpl final : public LayerImpl {
     const Tensor value = project(given.value, 4, "value", value_dim, context);
     for (const Tensor& each : {query, key, value}) penalize(each, batch, context);
     const Shape scores{query.size(0), num_heads_, query.size(1), key.size(1)};
-    // What scores are: softmax is of float32 also for inputs of bfloat16.
+    // The dtype of scores: softmax is of float32 also for inputs of bfloat16.
     const Tensor score = internal::widened(at::empty({0}, query.options()));
     Tensor offset;
     const Tensor counts = counts_of(given, scores, context);
@@ -72,7 +72,7 @@ class MultiHeadAttentionImpl final : public LayerImpl {
         options_.return_attention_scores,
         given.causal_alone && !given.query_mask.defined() && !given.attention_mask.defined());
     LayerOutputs outputs{.tensors = {joined(result.output, given.query, context)}};
-    // Once as a product, and once as what the layer gives.
+    // Once as a product, and once as the layer's output.
     for (int i = 0; i < 2; ++i) penalize(outputs.tensors[0], batch, context);
     if (given.query_mask.defined()) outputs.masks = {given.query_mask};
     if (options_.return_attention_scores) {
@@ -150,7 +150,7 @@ class MultiHeadAttentionImpl final : public LayerImpl {
     return internal::affine(heads.flatten(2).flatten(0, 1), kernel, bias).view(result);
   }
 
-  // Gives what counts among the scores [batch, heads, T, S], or nothing.
+  // Returns the scores [batch, heads, T, S] that count, or nothing.
   Tensor counts_of(const internal::AttentionInputs& given, const Shape& scores,
                    CallContext& context) const {
     Tensor counts = given.counts;

@@ -13,7 +13,7 @@
 namespace muster::inline v0_1 {
 namespace {
 
-// What these layers have in common: outside of training, and with an amount of 0, they do nothing.
+// The common part of these layers: outside of training, and with an amount of 0, they do nothing.
 class NoiseImpl : public UnaryLayerImpl {
  public:
   NoiseImpl(const char* class_name, double amount, std::string name)

@@ -48,7 +48,7 @@ TEST(AlphaDropout, KeepsMeanAndVarianceOfNormalNumbers) {
     EXPECT_NEAR(mean_of(y), 0, 0.012);
     EXPECT_NEAR(variance_of(y), 1, 0.02);
   }
-  // What is dropped becomes a * -1.7580993 + b, the rest a * x + b.
+  // A dropped value becomes a * -1.7580993 + b, the rest a * x + b.
   const double rate = 0.25, least = -1.7580993408473766;
   const double a = std::pow((1 - rate) * (1 + rate * least * least), -0.5);
   const double b = -a * least * rate;

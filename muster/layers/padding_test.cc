@@ -17,7 +17,7 @@ namespace {
 using testing::Fixture;
 using testing::numbers;
 
-// What stands at a place of the input, and 0 outside of it.
+// The value at a place of the input, and 0 outside of it.
 double value_or_zero(const Tensor& x, const std::vector<int64_t>& place) {
   Tensor element = x;
   for (const int64_t i : place) {
@@ -83,7 +83,7 @@ TEST(Margins, ThatDoNotFitAreRefused) {
             "float64[1, 4, 4, 1]");
 }
 
-TEST(ZeroPadding2D, RunsAsOneWithTheConvolutionBehindIt) {
+TEST(ZeroPadding2D, RunsAsOneWithTheConvolutionAfterIt) {
   struct Case {
     Margins2D margins;
     int64_t size{};
@@ -120,8 +120,7 @@ TEST(UpSampling, RepeatsNeighbours) {
   EXPECT_EQ(message_of([] { UpSampling2D({.size = {2, 0}}); }), "UpSampling2D: size is 0");
 }
 
-// A new pixel i stands at (i + 1/2) / factor - 1/2 of the old ones, of which there are none
-// outside.
+// A new pixel i is at (i + 1/2) / factor - 1/2 of the old ones, of which there are none outside.
 std::array<double, 3> neighbours(int64_t i, int64_t factor, int64_t size) {
   const double at =
       std::max((static_cast<double>(i) + 0.5) / static_cast<double>(factor) - 0.5, 0.0);

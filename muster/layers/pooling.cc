@@ -52,7 +52,7 @@ Tensor sum_pool(const Tensor& images, const Window& window, const Sizes& padding
       .squeeze(2);
 }
 
-// Gives how many elements of an axis each window sees, in the form [outputs, 1...] that meets the
+// Returns how many elements of an axis each window sees, in the form [outputs, 1...] that meets the
 // axis of `sums` (channels first).
 Tensor counts_of(const Window& window, size_t axis, const Pads& pads, int64_t size,
                  const Tensor& sums) {
@@ -185,8 +185,8 @@ Tensor MaxPoolingImpl::call_with_zeros(const Tensor& input, const ZeroPaddingImp
     fits = padded >= window_.sizes[i];
   }
   if (fits) {
-    // LibTorch leaves out of a window what lies outside of the image. Where nothing is below 0,
-    // zeros would not win either; a copy of the images is saved.
+    // LibTorch leaves places outside of the image out of a window. If nothing is below 0, zeros
+    // would not win either; this saves a copy of the images.
     Sizes margins;
     for (const Pads& margin : zeros.margins()) margins.push_back(margin.before);
     const Tensor pooled = max_pool(to_channels_first(input), window_, margins);

@@ -169,8 +169,8 @@ TEST(Recompute, MovesStatisticsOnce) {
   EXPECT_EQ(mean.item<double>(), 2);
 }
 
-// Divides by how often it was called before, and counts on: what it computes depends on state that
-// it writes.
+// Divides by the number of its earlier calls, and counts on: its result depends on state that it
+// writes.
 class CountedImpl final : public UnaryLayerImpl {
  public:
   CountedImpl() : UnaryLayerImpl("counted", "") {}
@@ -200,7 +200,7 @@ TEST(Recompute, BeginsWithTheStateOfTheFirstCall) {
   expect_same_training(model(as_it_is), Recompute(model(Recompute)), numbers({4, 3}));
 }
 
-// Keeps an eye on what it computed on its way.
+// Keeps an intermediate result.
 class WatchedImpl final : public UnaryLayerImpl {
  public:
   using Watched = std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>>;
@@ -259,7 +259,7 @@ TEST(Recompute, NotesTheRowsOfATableOnce) {
   expect_same_training(model(as_it_is, false), model(Recompute, false), ids);
 }
 
-// Gives its input twice, with the mask, and a state made of it.
+// Returns its input twice, with the mask, and a state made of it.
 class ForkImpl final : public LayerImpl {
  public:
   ForkImpl() : LayerImpl("fork", "") {}
@@ -290,7 +290,7 @@ TEST(Recompute, PassesOnTensorsMasksAndState) {
     ASSERT_EQ(out.masks.size(), 2u);
     EXPECT_TRUE(out.masks[1].is_same(mask));
     ASSERT_EQ(out.state.size(), 1u);
-    // What nobody asks for gets no gradient.
+    // An unused result gets no gradient.
     out.state[0].sum().backward();
     EXPECT_FALSE(fixture.store.value("fork/weight").grad().defined());
     EXPECT_TRUE(torch::allclose(x.grad(), torch::full({2, 3}, 6.0, at::kDouble)));
@@ -308,8 +308,8 @@ TEST(Recompute, IsTheLayerItselfWithoutGradients) {
   EXPECT_EQ(watched->size(), 2u);
 }
 
-// A penalty on the gradient of what goes in, as critics of images have it. What goes in comes from
-// a layer that the block uses too, and from a random block; one result stays unused.
+// A penalty on the gradient of the input, as critics of images have it. The input comes from a
+// layer that the block uses too, and from a random block; one result stays unused.
 TEST(Recompute, HasGradientsOfGradients) {
   const auto model = [](const Wrap& wrap) {
     const SymbolicTensor x = Input({5}, {.dtype = kFloat64});

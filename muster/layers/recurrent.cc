@@ -11,8 +11,8 @@
 namespace muster::inline v0_1 {
 namespace {
 
-// Makes the bias of an LSTM: 1 for the gate f, and what `others` makes for the gates i, and c and
-// o.
+// Makes the bias of an LSTM: 1 for the gate f, and the result of `others` for the gates i, and c
+// and o.
 Initializer with_forget_bias(Initializer others) {
   return [others = std::move(others)](const Shape& shape, DType dtype, RandomKey key) {
     const int64_t units = shape[0] / 4;
@@ -21,7 +21,7 @@ Initializer with_forget_bias(Initializer others) {
   };
 }
 
-// What the options say of the cell; a layer and its cell have the same.
+// The options of the cell; a layer and its cell have the same.
 template <typename Options>
 internal::RecurrentSpec spec_of(const char* layer, internal::RecurrentCell cell, Options& options) {
   const std::string title = internal::titled(layer, options.name);

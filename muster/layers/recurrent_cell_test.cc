@@ -86,7 +86,7 @@ TEST(RNNCell, IsALayerOfOneStep) {
   }
 }
 
-TEST(StackedRNNCells, AreTheLayersOneBehindAnother) {
+TEST(StackedRNNCells, AreTheLayersOneAfterAnother) {
   for (const double dropout : {0.0, 0.4}) {
     Fixture one, other;
     one.context.begin_step(true, 3, 0);
@@ -135,7 +135,7 @@ class HalvingCell final : public RNNCellImpl {
   }
 };
 
-// Gives another state than it takes.
+// Returns another state than it takes.
 class WrongCell final : public RNNCellImpl {
  public:
   WrongCell() : RNNCellImpl("wrong_cell", "") {}

@@ -90,7 +90,7 @@ TEST(RecurrentSequence, HasGradientsThatCanBeDerivedAgain) {
   }
 }
 
-// What vectors of float32 compute must be right far out too, and what is no number must stay so.
+// The results of float32 vectors must be right for large inputs too, and NaN must stay NaN.
 TEST(RecurrentSequence, SaturatesAndKeepsNan) {
   const internal::RecurrentCell cell = fast_cells(1)[0];
   for (const double size : {1e-3, 0.3, 0.624, 0.626, 3.0, 20.0, 50.0, 90.0, 1e4, 1e38}) {

@@ -28,7 +28,7 @@ std::vector<Layer> stateful_layers(bool stateful) {
           RNN(LSTMCell(3), {.return_sequences = true, .stateful = stateful})};
 }
 
-TEST(Stateful, GoesOnWhereTheBatchBeforeEnded) {
+TEST(Stateful, ContinuesWhereTheBatchBeforeEnded) {
   const Tensor x = numbers({2, 12, 4});
   const std::vector<Layer> keep = stateful_layers(true), forget = stateful_layers(false);
   for (size_t i = 0; i < keep.size(); ++i) {
@@ -38,7 +38,7 @@ TEST(Stateful, GoesOnWhereTheBatchBeforeEnded) {
     for (int64_t step = 0; step < 3; ++step) {
       parts.context.begin_step(true, step, 0);
       found.push_back(keep[i](x.slice(1, 4 * step, 4 * step + 4), parts.context));
-      // Gradients end where the batch begins: those of the batch before are gone by now.
+      // Gradients end where the batch begins: the gradients of the batch before are gone by now.
       found.back().sum().backward();
     }
     EXPECT_TRUE(torch::allclose(at::cat(found, 1), expected, 1e-12, 1e-12)) << i;
@@ -78,7 +78,7 @@ TEST(Stateful, BeginsWithTheStateItIsGiven) {
   EXPECT_TRUE(fixture.store.value("gru/state_0").equal(expected.state[0]));
 }
 
-// What it kept is no output of a step that does not count.
+// The kept state is no output of a step that does not count.
 TEST(Stateful, GivesZeroBeforeTheFirstStepThatCounts) {
   Fixture fixture;
   fixture.context.begin_step(true, 0, 0);

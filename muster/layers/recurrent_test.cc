@@ -96,7 +96,7 @@ Step plain_gru(const Weights& w, const Numbers& x, const Step& before, const Sca
 
 constexpr int64_t kBatch = 3, kSteps = 5, kFeatures = 4, kUnits = 6;
 
-// Compares what a layer gives for each example and step with `step` in plain loops.
+// Compares a layer's output for each example and step with `step` in plain loops.
 void expect_steps(const LayerOutputs& outputs, const Tensor& x, const std::vector<Tensor>& state,
                   const std::function<Step(const Numbers&, const Step&)>& step) {
   ASSERT_EQ(outputs.tensors[0].sizes(), (Shape{x.size(0), x.size(1), kUnits}));
@@ -276,7 +276,7 @@ TEST(Recurrent, GivesPaddedExamplesWhatEachGivesAlone) {
             continue;
           }
           EXPECT_TRUE(torch::allclose(given.slice(0, 0, length), expected, 1e-12, 1e-12));
-          // Behind the last step that counts its output is repeated.
+          // After the last step that counts its output is repeated.
           for (int64_t t = length; t < kSteps; ++t) EXPECT_TRUE(given[t].equal(given[length - 1]));
         }
       }

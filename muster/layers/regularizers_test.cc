@@ -67,7 +67,7 @@ TEST(RegularizersTest, RefusesBadNumbersAndWhatIsNoScalar) {
   EXPECT_THAT(error.message(), HasSubstr("gave float32[2] for float32[2]"));
 }
 
-// What each variable of a layer is given, by "slot: regularizer, constraint".
+// The rules that each variable of a layer gets, by "slot: regularizer, constraint".
 std::map<std::string, std::string> rules_of(const Layer& layer, const LayerInputs& inputs) {
   Fixture f;
   (void)layer(inputs, f.context);

@@ -22,7 +22,7 @@ class ReshapeImpl final : public UnaryLayerImpl {
   Tensor call(const Tensor& input, CallContext& context) const override {
     context.name_of(identity());
     if (input.dim() < 1) internal::refuse_input(context, identity(), "[batch, ...]", input);
-    // LibTorch cannot tell what -1 is where the batch is empty.
+    // LibTorch cannot infer -1 if the batch is empty.
     int64_t elements = 1;
     for (const int64_t size : input.sizes().slice(1)) elements *= size;
     int64_t known = 1;

@@ -50,7 +50,7 @@ TEST(Permute, CountsAxesFromOne) {
             "layer permute_1: expected 3 axes, was given float64[2, 3, 4, 5]");
 }
 
-TEST(RepeatVector, PutsCopiesOneBehindAnother) {
+TEST(RepeatVector, PutsCopiesOneAfterAnother) {
   Fixture fixture;
   const Tensor x = numbers({2, 3});
   EXPECT_TRUE(RepeatVector(4)(x, fixture.context).equal(x.view({2, 1, 3}).repeat({1, 4, 1})));

@@ -19,7 +19,7 @@ double lanczos(double d, double radius) {
   return d < 1e-3 ? 1 : radius * std::sin(x) * std::sin(x / radius) / (x * x);
 }
 
-// The weight at distance `d`, of those that weigh by distance.
+// The weight at distance `d`, for interpolations that weigh by distance.
 double weight_at(double d, Interpolation interpolation) {
   switch (interpolation) {
     case Interpolation::kBicubic:
@@ -42,13 +42,13 @@ double weight_at(double d, Interpolation interpolation) {
   throw internal_error("no interpolation by distance: " + describe(interpolation));
 }
 
-// The part of old pixel `i` in what lies between `begin` and `end`.
+// The part of old pixel `i` between `begin` and `end`.
 double overlap(int64_t i, double begin, double end) {
   const auto left = static_cast<double>(i);
   return std::max(0.0, std::min(left + 1, end) - std::max(left, begin));
 }
 
-// What part each of `from` pixels has in each of `to` new ones: [to, from], float64.
+// The part that each of `from` pixels has in each of `to` new ones: [to, from], float64.
 Tensor parts_of_pixels(int64_t from, int64_t to, Interpolation interpolation) {
   // A model that is exported holds the parts as they are, rather than zeros.
   const at::tracer::impl::NoTracerDispatchMode untraced;

@@ -52,7 +52,7 @@ std::vector<Kernel> kernels() {
           {Interpolation::kMitchellCubic, [](double d) { return cubic(d, 1.0 / 3, 1.0 / 3); }}};
 }
 
-// What part old pixel j has in new pixel i, by the distance of their middles in the old image.
+// The part that old pixel j has in new pixel i, by the distance of their middles in the old image.
 double part_of(const Weight& weight, int64_t i, int64_t j, int64_t from, int64_t to) {
   const double middle =
       (static_cast<double>(i) + 0.5) * static_cast<double>(from) / static_cast<double>(to);
@@ -89,7 +89,8 @@ TEST(ResizeImages, WeighsPixelsByTheirDistance) {
   }
 }
 
-// Those that interpolate leave an image of the same size as it is, and all leave one colour.
+// The interpolating methods do not change an image of the same size, and all methods keep a single
+// colour.
 TEST(ResizeImages, KeepsWhatNeedNotChange) {
   const Tensor x = numbers({1, 4, 6, 2});
   for (const auto each :

@@ -1,4 +1,4 @@
-// Loops written by hand that are wrong: what is said, and that it is said at once.
+// Wrong loops written by hand: their errors, and that these come at once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ TEST(LoopInputTest, ReplicasThatDifferAreToldSo) {
       << "a new layer at every call";
 }
 
-// The first call makes the variables, and must not change what the second one sees: values, and
+// The first call makes the variables, and must not change the second one's input: values, and
 // shapes.
 TEST(LoopInputTest, ABatchThatIsChangedInPlaceIsChangedOnce) {
   for (const int replicas : {1, 2}) {
@@ -204,7 +204,7 @@ TEST(LoopInputTest, TensorsMadeOutsideOfTheScopeDoNotTrain) {
                                : "no variable to train; its loss depends on float32[2, 1]"));
       EXPECT_THAT(error.hint(), HasSubstr("torch_module()"));
     }
-    // What the function makes for itself may require gradients, too.
+    // Tensors that the function makes for itself may require gradients, too.
     const auto scope = strategy->scope(alone());
     const Layer model = Dense(1);
     strategy->run([&] {
@@ -230,7 +230,7 @@ TEST(LoopInputTest, AGlobalBatchThatDoesNotDivideIsNamedWhereItMust) {
   EXPECT_THAT(error.hint(), HasSubstr("a multiple of the number of replicas"));
 }
 
-TEST(LoopInputTest, WhatDoesNotFitIsRefused) {
+TEST(LoopInputTest, MistakesAreRefused) {
   const StrategyPtr strategy = mirrored({.replicas = 2});
   const auto refused = [&](const std::function<void()>& fn) {
     const auto scope = strategy->scope(alone());
@@ -282,7 +282,7 @@ TEST(LoopInputTest, VerbsBelongIntoTheScope) {
     const auto nested = strategy->scope(alone());
     EXPECT_EQ(nested.num_replicas_in_sync(), 2);
   }
-  strategy->run([] {});  // the outer scope goes on
+  strategy->run([] {});  // the outer scope continues
   EXPECT_THAT(error_of([&] { other->scope(alone()); }).message(),
               HasSubstr("the scope of OneDevice was entered inside of that of Mirrored"));
   EXPECT_THAT(error_of([&] { other->run([] {}); }).message(),

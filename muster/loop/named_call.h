@@ -1,5 +1,5 @@
-// What the program called, where that is made of other calls: messages name it, and not what is
-// inside. Thread safety: belongs to the thread that made it.
+// The name of the program's call, if it is made of other calls: messages name it, and not the inner
+// ones. Thread safety: belongs to the thread that made it.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// The law of recomputation: whatever the replicas, and the batches of an update, training leaves
-// the same bits with it and without.
+// Invariant of recomputation: for any replicas, and any batches of an update, training leaves the
+// same bits with it and without.
 #include <gtest/gtest.h>
 
 #include <map>

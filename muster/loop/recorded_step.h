@@ -18,7 +18,7 @@ struct RecordedStep {
   int64_t examples = 0;  // of this replica
   bool stop = false;     // this task was asked to stop
 };
-// The losses that layers have added in `calls` join that of `train_op`.
+// The losses that layers have added in `calls` are added to the loss of `train_op`.
 MUSTER_PART_EXPORT StepResult train_recorded(Engine& engine, CallContext& calls,
                                              optim::TrainOp train_op, const RecordedStep& step);
 

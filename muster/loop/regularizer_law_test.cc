@@ -1,6 +1,6 @@
-// The law of regularizers and constraints: n replicas compute what one computes on the undivided
+// Invariant of regularizers and constraints: n replicas compute what one computes on the undivided
 // batch with the penalties written by hand, whether losses are averaged or added, in one batch or
-// in several that make one update, and where replicas have unequal rows or none.
+// in several that make one update, and if replicas have unequal rows or none.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What a run leaves: weights, and the loss of each update.
+// The result of a run: weights, and the loss of each update.
 struct Outcome {
   std::map<std::string, Tensor> weights;
   std::vector<double> losses;
@@ -34,7 +34,7 @@ struct Outcome {
 
 Tensor fourth_powers(const Tensor& value) { return value.pow(4).sum() * 0.02; }
 
-// Gives a variable that a layer has made.
+// Returns a variable that a layer has made.
 Tensor made(const std::string& name, Shape shape) {
   return ReplicaContext::current().variable({.name = name, .shape = std::move(shape)});
 }
@@ -127,7 +127,7 @@ TEST(RegularizerLawTest, ReplicasComputeThePenaltyWrittenByHand) {
   }
 }
 
-// The law above would hold too where neither had a penalty.
+// The invariant above would hold too if neither had a penalty.
 TEST(RegularizerLawTest, PenaltiesMatter) {
   const Model plain(true);
   const Outcome with = outcome_of(one_device(), Model(false), ReduceOp::kMean, 6);

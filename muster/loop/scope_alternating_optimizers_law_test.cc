@@ -1,4 +1,5 @@
-// Optimizers that take alternation, each with variables of its own: what rests stays as it is.
+// Optimizers in alternation, each with variables of its own: the variables of the others stay
+// unchanged.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -72,7 +73,7 @@ void expect_same(const std::map<std::string, Tensor>& before,
   }
 }
 
-TEST(TurnsLawTest, WhatRestsKeepsWeightsMomentsAndIterations) {
+TEST(TurnsLawTest, AnOptimizerThatRestsKeepsWeightsMomentsAndIterations) {
   for (const StrategyPtr& strategy : {one_device(), mirrored({.replicas = 2})}) {
     Alternation alternation(strategy);
     alternation.train(true, 1, /*together=*/true);  // so that both have moments that are not 0

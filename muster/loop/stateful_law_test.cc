@@ -1,5 +1,5 @@
-// The law of recurrent layers that keep their state: n replicas go on where one goes on, also when
-// a run is resumed on another number of them.
+// Invariant of recurrent layers that keep their state: n replicas continue where one continues,
+// also when a run is resumed on another number of them.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -48,7 +48,8 @@ struct Part {
   std::optional<int64_t> reset_at{};  // the batch that begins again
 };
 
-// Gives what training left in its checkpoint: the state is that of all streams, in their order.
+// Returns the variables in the checkpoint of a training: the state contains all streams, in their
+// order.
 std::map<std::string, Tensor> train(const Part& part) {
   const StrategyPtr strategy = mirrored({.replicas = part.replicas});
   const auto scope = strategy->scope(alone(5));
@@ -60,7 +61,7 @@ std::map<std::string, Tensor> train(const Part& part) {
     if (part.reset_at == made) CallContext::current()->reset_states();
     adam.minimize(losses::mean_squared_error(y, model(x)));
   };
-  auto data = strategy->distribute(streams().repeat(2));  // save() tells where it stands
+  auto data = strategy->distribute(streams().repeat(2));  // save() returns its position
   for (const auto& batch : data) {
     strategy->run(step, batch);
     if (++made == part.batches) break;
@@ -105,7 +106,7 @@ TEST(StatefulLawTest, ARunResumesOnAnyNumberOfReplicas) {
   }
 }
 
-TEST(StatefulLawTest, AllReplicasBeginAnewWhereTheyAreTold) {
+TEST(StatefulLawTest, AllReplicasBeginAnewWhereRequested) {
   TempDirectory temp;
   const auto one = train({.model_dir = temp / "1", .reset_at = 5});
   const auto never = train({.model_dir = temp / "never"});

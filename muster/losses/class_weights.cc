@@ -25,8 +25,8 @@ void check_table(const std::vector<double>& class_weight) {
   }
 }
 
-// Gives the class of each row of [batch, classes]. A row says one class where one place is larger
-// than all others and these are equal, as in one-hot labels and those that were smoothed.
+// Returns the class of each row of [batch, classes]. A row means one class if one place is larger
+// than all others and these are equal, as in one-hot labels and smoothed ones.
 Tensor one_hot_classes(const Tensor& labels) {
   const Tensor rows = labels.detach().to(at::kDouble);
   if (rows.size(0) == 0) return rows.new_zeros({0}, at::kLong);
@@ -52,7 +52,7 @@ Tensor one_hot_classes(const Tensor& labels) {
       "weights of their own: (features, labels, weights), of each row or of each label");
 }
 
-// Gives the classes of labels as int64[batch].
+// Returns the classes of labels as int64[batch].
 Tensor classes_of(const Tensor& labels, int64_t classes) {
   const bool one_hot = labels.dim() == 2 && labels.size(1) != 1;
   if (labels.dim() < 1 || labels.dim() > 2 || (one_hot && labels.size(1) != classes)) {

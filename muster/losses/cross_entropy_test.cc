@@ -111,7 +111,7 @@ TEST(SparseCategoricalCrossentropy, IgnoresAClass) {
   EXPECT_TRUE(alone.grad().eq(0).all().item<bool>());
 }
 
-// What EstimatorSpec::loss_weight does with the losses of replicas.
+// EstimatorSpec::loss_weight does the same with the losses of replicas.
 TEST(SparseCategoricalCrossentropy, PartsWeighedByTheirCountedLabelsMakeTheWhole) {
   const Tensor x = (torch::arange(20, at::kDouble) * 12.9898).sin().view({5, 4});
   const Tensor labels = torch::tensor({2, -1, 0, -1, 3});

@@ -32,7 +32,7 @@ void check_shapes(const Tensor& labels, const Tensor& predictions) {
       "labels are [batch, labels] for predictions [batch, time, classes]");
 }
 
-// Gives the lengths of the rows on the CPU, int64[batch], each in [least, most].
+// Returns the lengths of the rows on the CPU, int64[batch], each in [least, most].
 Tensor lengths_of(const char* what, const Tensor& lengths, int64_t batch, int64_t least,
                   int64_t most) {
   check_integers(what, lengths);
@@ -79,7 +79,7 @@ void check_row(const int64_t* labels, int64_t count, int64_t row, int64_t times,
       "each label takes one, and there is a blank between two equal ones");
 }
 
-// Gives the labels on the CPU, int64[batch, at least 1].
+// Returns the labels on the CPU, int64[batch, at least 1].
 Tensor checked_labels(const Tensor& labels, const Tensor& label_length, const Tensor& logit_length,
                       int64_t classes, int64_t blank) {
   const Tensor local = labels.to(at::kCPU, at::kLong).contiguous();

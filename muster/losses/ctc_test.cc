@@ -62,7 +62,7 @@ TEST(CtcLoss, AddsAllPathsThatReadAsTheLabels) {
 
 TEST(CtcLoss, TakesProbabilitiesAsKeras) {
   const Tensor p = scores().softmax(-1);
-  // Keras adds 1e-7, and TensorFlow scales to sum 1 what it is given.
+  // Keras adds 1e-7, and TensorFlow scales its input to sum 1.
   const Tensor scaled = (p + 1e-7) / (p + 1e-7).sum(-1, true);
   const Tensor loss = losses::ctc_loss(torch::tensor({{0, 1}, {1, 1}, {0, 0}}), p,
                                        torch::tensor({2, 2, 1}), torch::tensor({4, 4, 3}));

@@ -21,7 +21,7 @@ void check_gamma(const char* loss, double gamma) {
 // would be no number.
 Tensor focus(const Tensor& right, double gamma) { return (1 - right).clamp_min(0).pow(gamma); }
 
-// Gives the weights of classes as a scalar or [classes].
+// Returns the weights of classes as a scalar or [classes].
 Tensor alpha_of(const char* loss, const std::vector<double>& alpha, const Tensor& predictions) {
   const int64_t classes = predictions.size(-1);
   const auto count = static_cast<int64_t>(alpha.size());

@@ -6,10 +6,10 @@
 namespace muster::inline v0_1::losses {
 namespace {
 
-// Gives what is missing to the margin, for each output.
+// Returns the distance to the margin, for each output.
 Tensor missing(const char* loss, const Tensor& labels, const Tensor& predictions) {
   const auto [y, p] = internal::inputs_of(loss, labels, predictions, internal::Fit::kOutputs);
-  // Where it bends, at a margin of 1, its derivative is that of the hinge, as in TensorFlow.
+  // At the bend, a margin of 1, it has the derivative of the hinge, as in TensorFlow.
   return (1 - y.masked_fill(y == 0, -1) * p).clamp_min(0);
 }
 

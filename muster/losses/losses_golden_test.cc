@@ -272,7 +272,7 @@ TEST(GoldenLosses, LossesOfHeadsAreAdded) {
   EXPECT_NEAR(loss.item<float>(), 9.667, 1e-3);
 }
 
-TEST(GoldenLosses, WhatTfEstimatorRefusesIsRefused) {
+TEST(GoldenLosses, ArgumentsThatTfEstimatorRefusesAreRefused) {
   // head_bin_float_labels_invalid.
   EXPECT_EQ(message_of([] {
               binary_crossentropy(shaped({1.2, 0.4}, {2, 1}), shaped({0.5, -0.3}, {2, 1}),

@@ -1,4 +1,4 @@
-// What losses refuse, and in which words.
+// Inputs that losses refuse, and their errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -93,7 +93,7 @@ TEST(Losses, NameThePredictionThatIsNoProbability) {
                 sparse_categorical_crossentropy(torch::tensor({1, 0}), x);
               }),
               "sparse_categorical_crossentropy" + outside);
-    // They are scaled to sum 1, so only their sign tells.
+    // They are scaled to sum 1, so only their sign shows it.
     EXPECT_EQ(refused([&](const Tensor& x) { categorical_crossentropy(y, x); }),
               "categorical_crossentropy" + below);
     EXPECT_EQ(refused([&](const Tensor& x) { categorical_focal_crossentropy(y, x); }),
@@ -167,7 +167,7 @@ TEST(Losses, LabelsMayLackALastAxisOfOneAndNoOther) {
             "mean_squared_error: labels float32[2, 2, 1] do not fit predictions float32[2, 2]");
 }
 
-TEST(Losses, ClassNumbersForOneHotLabelsAreTold) {
+TEST(Losses, ClassNumbersForOneHotLabelsAreReported) {
   const Error error = error_of([] {
     categorical_crossentropy(torch::tensor({0, 1}), torch::full({2, 4}, 0.25));
   });

@@ -134,7 +134,7 @@ TEST(SparseCategoricalCrossentropy, NamesTheRowOfASequencesLabel) {
             "sparse_categorical_crossentropy: the label of row 1 is 7, outside [0, 4)");
 }
 
-TEST(Losses, ArgumentsTheWrongWayRoundAreTold) {
+TEST(Losses, ArgumentsTheWrongWayRoundAreReported) {
   const Tensor numbers = torch::tensor({0, 1});
   EXPECT_EQ(error_of([&] {
               sparse_categorical_crossentropy(torch::zeros({2, 4}), numbers);

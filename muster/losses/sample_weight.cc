@@ -17,7 +17,7 @@ bool broadcast(const Tensor& weights, const Tensor& losses) {
   return true;
 }
 
-// Gives the weights in a shape that multiplies the losses, leaving theirs as it is.
+// Returns the weights in a shape that multiplies the losses without changing their shape.
 Tensor fitted(const Tensor& weights, const Tensor& losses) {
   Tensor fit = weights;
   if (weights.dim() == losses.dim() + 1 && weights.size(-1) == 1) fit = weights.squeeze(-1);

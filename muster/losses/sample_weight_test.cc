@@ -8,7 +8,7 @@
 namespace muster::inline v0_1::losses {
 namespace {
 
-// What losses [2, 3] of 1 to 6 become.
+// The weighted losses [2, 3] of 1 to 6.
 std::vector<double> weighted(const Tensor& weights) {
   const Tensor losses = torch::arange(1, 7, at::kDouble).view({2, 3});
   const Tensor result = compute_weighted_loss(losses, weights, Reduction::kNone);

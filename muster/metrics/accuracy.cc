@@ -16,14 +16,15 @@ using internal::Labeled;
 
 Shape batch_of(const Tensor& outputs) { return outputs.sizes().slice(0, outputs.dim() - 1).vec(); }
 
-// Gives int64[batch...], on the device of the predictions.
+// Returns int64[batch...], on the device of the predictions.
 Tensor targets_of(const char* metric, const Labeled& given) {
   const Tensor numbers =
       internal::class_numbers(metric, "labels", given.labels, given.predictions.size(-1));
   return numbers.reshape(given.labels.sizes()).to(given.predictions.device());
 }
 
-// Says for each example whether fewer than k predictions are larger than that of its target.
+// Returns for each example whether fewer than k predictions are larger than the prediction of its
+// target.
 Tensor in_top_k(const Tensor& targets, const Tensor& predictions, int64_t k) {
   const Tensor all = predictions.to(internal::compute_dtype(predictions));
   const Tensor own = all.gather(-1, targets.unsqueeze(-1));

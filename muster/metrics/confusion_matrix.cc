@@ -21,7 +21,7 @@ double part_on_diagonal(Numbers matrix, size_t classes) {
   return internal::ratio(right, all);
 }
 
-// States of what is right in each class, then of all that its rate is a part of.
+// States of the correct ones in each class, then of all to which the rate refers.
 MetricKind kind_of_rates(size_t classes, const char* undefined) {
   MetricKind kind;
   kind.better = Better::kHigher;

@@ -24,7 +24,7 @@ Tensor crossentropy_of_probabilities(const Tensor& labels, const Tensor& predict
   return -(labels * (p + kClip).log() + (1 - labels) * (1 - p + kClip).log());
 }
 
-// Gives the weights of examples, 0 where the label is the one that is ignored.
+// Returns the weights of examples, 0 for the ignored label.
 Tensor weights_without(const Tensor& labels, int64_t ignored, const Tensor& weights) {
   const Tensor counted = labels.ne(ignored).to(at::kDouble);
   if (!weights.defined()) return counted;

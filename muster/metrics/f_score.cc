@@ -94,7 +94,7 @@ MetricKind kind_of_scores(size_t classes, Average average, double beta) {
   return kind;
 }
 
-// Gives 1 and 0 for predictions that are positive and that are not.
+// Returns 1 and 0 for predictions that are positive and that are not.
 Tensor positives(const Tensor& given, std::optional<double> threshold) {
   const Tensor predictions = given.to(internal::compute_dtype(given));
   if (threshold) return predictions.gt(*threshold).to(at::kDouble);

@@ -9,8 +9,8 @@ namespace {
 
 using internal::Labeled;
 
-// Gives -1 and 1, in float64 on the device of the labels. Each label is taken by itself, so that
-// what it counts does not depend on the batch it is in.
+// Returns -1 and 1, in float64 on the device of the labels. Each label is taken by itself, so that
+// its sign does not depend on its batch.
 Tensor signs(const char* metric, const Tensor& labels) {
   const Tensor given = labels.to(at::kCPU, at::kDouble).contiguous();
   const Tensor sign = at::empty_like(given);

@@ -1,5 +1,5 @@
-// The law of merging: however the rows of a batch are divided over batches and replicas, and in
-// whatever order their metrics are merged, the result is that of all rows at once.
+// Invariant of merging: however the rows of a batch are divided over batches and replicas, and in
+// whatever order their metrics are merged, the result equals the result of all rows at once.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -179,7 +179,7 @@ TEST_P(MergeLaw, AnyDivisionOfTheRowsMeasuresTheSame) {
     } else {
       EXPECT_NEAR(merged.result(), at_once.result(), 1e-13 * (1 + std::abs(at_once.result())));
     }
-    // What travels is a name and a state.
+    // Only a name and a state are sent.
     EXPECT_EQ(at_once.with_state(merged.state()).result(), merged.result());
     EXPECT_EQ(merged.kind(), at_once.kind());
   }

@@ -16,7 +16,7 @@ double root_of_weighted_mean(std::span<const double> state) {
   return std::sqrt(weighted_mean(state));
 }
 
-// Of labels 0 and 1: how often the more frequent one is right.
+// For labels 0 and 1: how often the more frequent one is right.
 double larger_share(std::span<const double> state) {
   return std::max(weighted_mean(state), 1 - weighted_mean(state));
 }
@@ -31,7 +31,7 @@ double first_number(std::span<const double> state) { return state[0]; }
 
 using Table = std::vector<std::shared_ptr<const MetricKind>>;
 
-// The names of the kinds whose result is a weighted mean of what their function measures.
+// The names of the kinds whose result is a weighted mean of their function's values.
 constexpr const char* kMeans[] = {
     "accuracy",
     "binary_accuracy",

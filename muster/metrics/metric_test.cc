@@ -183,7 +183,7 @@ TEST(MetricKind, AStateMayBeALongVector) {
   };
   Metric merged = counted(0, 0);
   EXPECT_EQ(merged.result(), 0.0);
-  // Another object of the same name is the same kind, as it is on another task.
+  // Another object of the same name is the same kind, as on another task.
   for (int64_t i = 0; i < 1000; i += 100)
     merged.merge(Metric::make(confusion_matrix(kClasses), counted(i, i + 100).state()));
   EXPECT_EQ(merged.state(), counted(0, 1000).state());

@@ -1,4 +1,5 @@
-// What is counted by class: confusion, F-scores; and the score of outputs. Against plain loops.
+// Metrics that count by class: confusion, F-scores; and the score of outputs. Compared with plain
+// loops.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -289,7 +290,7 @@ TEST(EveryMetric, SaysWhatToDoWithClassNumbers) {
   EXPECT_EQ(hint([&] { mean_iou(y, p, 3); }), "both are class numbers: predictions.argmax(-1)");
 }
 
-// Where [batch] is computed as [batch, 1], errors show what was given.
+// If [batch] is computed as [batch, 1], errors show the given shape.
 TEST(EveryMetric, ShowsTheShapesItWasGiven) {
   const Tensor y = torch::tensor({0, 1, 2, 1}), p = torch::full({4}, 0.5);
   EXPECT_EQ(message_of([&] { (void)auc(y, p).result(); }),

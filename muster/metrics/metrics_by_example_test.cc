@@ -258,7 +258,7 @@ TEST_P(ExampleMetrics, AreTheirFormulas) {
   near(formula.measure(t, p, w), weighted / all);
   near(formula.measure(t, p, w.unsqueeze(1)), weighted / all);
   near(formula.measure(t, p, torch::tensor(3.0)), sum / kRows);
-  // More axes of examples, whose weights are repeated where one is missing.
+  // More axes of examples, whose weights are repeated if one is missing.
   const Shape grid{4, kRows / 4, kOutputs};
   near(formula.measure(t.reshape(grid), p.reshape(grid), w.reshape({4, kRows / 4})),
        weighted / all);
@@ -323,10 +323,10 @@ TEST(ExampleMetrics, HaveTheirCorners) {
   EXPECT_EQ(metrics::cosine_similarity(zero, one).result(), 0.0);
   EXPECT_EQ(mean_relative_error(zero, one, tensor_of({0, 4}, {2})).result(), 0.125);
   EXPECT_EQ(metrics::cosine_similarity(one, one, {}, {.axis = 0}).state(), (Row{2, 2}));
-  // What is not above the threshold is 0; a threshold of 0.3 is compared in float32.
+  // A prediction that is not above the threshold is 0; a threshold of 0.3 is compared in float32.
   EXPECT_EQ(binary_accuracy(one, tensor_of({0.3, 0.31}, {1, 2}), {}, {.threshold = 0.3}).result(),
             0.5);
-  // Equal predictions are all among the first k; one that is no number makes the example wrong.
+  // Equal predictions are all among the first k; a NaN makes the example wrong.
   const Tensor tied = tensor_of({2, 2, 2, 1}, {1, 4}), label = tensor_of({2}, {1}, kInt64);
   EXPECT_EQ(sparse_top_k_categorical_accuracy(label, tied, {}, {.k = 1}).result(), 1.0);
   const Tensor infinite = tensor_of({-INFINITY, 0, 2, 1}, {1, 4});

@@ -28,7 +28,8 @@ std::vector<double> specificities(const ConfusionCounts& counts) {
   return ratios(counts.true_negatives, counts.false_positives);
 }
 
-// The argument `constraint` names what `constrained` reads and must be at least `least`.
+// The argument `constraint` names the quantity that `constrained` reads and that must be at least
+// `least`.
 struct OperatingPoint {
   const char* metric;
   const char* constraint;

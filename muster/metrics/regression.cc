@@ -19,7 +19,7 @@ using Elementwise = Tensor (*)(const Tensor& labels, const Tensor& predictions);
 
 Tensor as_float64(const Tensor& tensor) { return tensor.to(at::kDouble); }
 
-// Measures the mean over the last axis of what `error` gives for each element.
+// Measures the mean over the last axis of `error` for each element.
 Metric mean_over_outputs(const char* metric, const Tensor& labels, const Tensor& predictions,
                          const Tensor& weights, Elementwise error) {
   return internal::mean_over_examples(

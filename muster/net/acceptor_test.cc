@@ -26,7 +26,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// What a task of a job begins with.
+// The first bytes from a task of a job.
 constexpr std::string_view kOpening = kFrameMagic;
 
 // An acceptor whose connections are kept open until the test ends.
@@ -41,7 +41,7 @@ class Hall {
   int port() const { return port_; }
   Acceptor& acceptor() { return acceptor_; }
   int taken() const { return taken_; }
-  // The acceptor's thread counts them; it tells nobody when.
+  // The acceptor's thread counts them, without a notice.
   void wait_for_taken(int count) {
     for (int i = 0; i < kSoon && taken_ < count; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -63,16 +63,16 @@ class Hall {
   RefusalLog log_;
   std::vector<int> kept_;
   std::atomic<int> taken_ = 0;
-  Acceptor acceptor_;  // last: its thread uses what is above
+  Acceptor acceptor_;  // last: its thread uses the members above
 };
 
-// What a test does not want to end in time.
+// Limits for a test that must not run into a timeout.
 AcceptorLimits patient(AcceptorLimits limits = {}) {
   limits.seconds = kLong;
   return limits;
 }
 
-TEST(Acceptor, WhoSpeaksInFramesIsTakenAndOthersAreToldOfOnce) {
+TEST(Acceptor, PeersThatSpeakInFramesAreTakenAndOthersAreLoggedOnce) {
   const std::string log = log_of([] {
     Hall hall(patient());
     for (int i = 0; i < 3; ++i) {
@@ -111,7 +111,7 @@ TEST(Acceptor, WithCertificatesOnlyTlsIsTaken) {
   EXPECT_THAT(log, HasSubstr("127.0.0.2: it does not speak TLS, and this job has certificates"));
 }
 
-TEST(Acceptor, WhatIsNotProvedEndsInTime) {
+TEST(Acceptor, AConnectionWithoutAProofEndsInTime) {
   Hall hall({.seconds = 0.2});
   RawConnection silent(hall.port()), speaker(hall.port());
   speaker.send(kOpening);
@@ -119,7 +119,7 @@ TEST(Acceptor, WhatIsNotProvedEndsInTime) {
   EXPECT_TRUE(speaker.ends_within(kSoon));
 }
 
-TEST(Acceptor, WhatIsProvedStays) {
+TEST(Acceptor, AConnectionWithAProofStays) {
   Hall hall({.seconds = 0.2});
   std::optional<RawConnection> member;
   // On a busy machine the time may be over before this test has proved the connection.
@@ -136,7 +136,7 @@ TEST(Acceptor, WhatIsProvedStays) {
   EXPECT_FALSE(member->ends_within(300));
 }
 
-TEST(Acceptor, WhatIsNotProvedSendsLittle) {
+TEST(Acceptor, AConnectionWithoutAProofSendsLittle) {
   Hall hall(patient({.bytes = 1000}));
   RawConnection at_once(hall.port()), later(hall.port()), member(hall.port());
   const std::string much = std::string(kOpening) + std::string(1000, 'x');
@@ -152,7 +152,7 @@ TEST(Acceptor, WhatIsNotProvedSendsLittle) {
   EXPECT_FALSE(member.ends_within(50));
 }
 
-// Of two places, the one with most connections loses its oldest.
+// Of two places, the one with more connections loses its oldest.
 TEST(Acceptor, AFloodFromOnePlaceDoesNotReachAnother) {
   Hall hall(patient({.connections = 4}));
   RawConnection quiet(hall.port(), "127.0.0.2");
@@ -194,9 +194,10 @@ TEST(Acceptor, AFloodDoesNotReachWhatIsProvedAtItsAddress) {
   std::_Exit(ended && !::testing::Test::HasFailure() ? 0 : 2);
 }
 
-TEST(AcceptorDeathTest, GoesOnWhenThereAreDescriptorsAgain) {
+TEST(AcceptorDeathTest, ContinuesWhenThereAreDescriptorsAgain) {
 #ifdef __SANITIZE_ADDRESS__
-  // Its check of types opens a pipe to look at memory, and calls what it cannot look at wrong.
+  // Its check of types opens a pipe to look at memory, and reports memory that it cannot look at as
+  // an error.
   GTEST_SKIP() << "the sanitizer of undefined behaviour needs descriptors itself";
 #endif
   ::testing::GTEST_FLAG(death_test_style) = "threadsafe";

@@ -1,4 +1,4 @@
-// What answers the coordinator's requests, however they arrive.
+// Answers the coordinator's requests, however they arrive.
 #pragma once
 
 #include <functional>
@@ -7,7 +7,7 @@
 
 namespace muster::inline v0_1::net {
 
-// What a handler may ask about the call it serves. Valid during the call.
+// The queries of a handler about the call it serves. Valid during the call.
 struct Call {
   std::function<bool()> cancelled{};  // the peer is gone, or the server stops
 };

@@ -19,7 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Answers with what it was asked, so that a test sees the request arrive.
+// Answers with its request, so that a test sees the request arrive.
 class Echo : public CoordinatorHandler {
  public:
   Reply join(const JoinRequest& request, const Call&) override {

@@ -5,9 +5,9 @@
 //     plan::Phase phase{};
 //     static auto fields(auto& m) { return std::tie(m.step, m.phase); }
 //   };
-// Numbers are little-endian, texts and lists begin with their length, an optional value with
-// whether it is there, a variant with the number of what it holds. Both ends run the same version
-// of the protocol (kProtocolVersion), so nothing else stands between the fields. Pure functions;
+// Numbers are little-endian, texts and lists begin with their length, an optional value with a flag
+// whether it is there, a variant with the number of its alternative. Both ends run the same version
+// of the protocol (kProtocolVersion), so nothing else is between the fields. Pure functions;
 // thread-safe.
 #pragma once
 
@@ -85,7 +85,7 @@ class FieldWriter {
   void put(const Message& message) {
     std::apply([this](const auto&... field) { (this->put(field), ...); }, Message::fields(message));
   }
-  // A message that says all by what it is.
+  // A message without fields.
   template <typename Message>
   requires std::is_empty_v<Message>
   void put(const Message&) {}
@@ -99,7 +99,7 @@ inline constexpr ErrorKind kLastOf<ErrorKind> = ErrorKind::kInternal;
 template <>
 inline constexpr plan::Phase kLastOf<plan::Phase> = plan::Phase::kDone;
 
-// Takes fields from the beginning of a text. All throw Corrupt where it holds something else.
+// Takes fields from the beginning of a text. All throw Corrupt if it holds something else.
 class FieldReader {
  public:
   explicit FieldReader(std::string_view text) : rest_(text) {}
@@ -182,7 +182,7 @@ class FieldReader {
   requires std::is_empty_v<Message>
   void take(Message&) {}
 
-  // Throws Corrupt where something is left.
+  // Throws Corrupt if something is left.
   void finish() const {
     if (!rest_.empty()) throw corrupt("a message is longer than what it says");
   }
@@ -220,13 +220,13 @@ Message decode(std::string_view text) {
   return message;
 }
 
-// An answer: the error that stands in its place, or that there is none and the fields of a message.
+// An answer: an error, or a flag that there is none and the fields of a message.
 inline std::string encode_error(const Error& error) { return encode(std::optional(error)); }
 template <typename Message>
 std::string encode_answer(const Message& message) {
   return encode(std::optional<Error>()) + encode(message);
 }
-// The error in an answer; nothing where it has a message.
+// The error in an answer; nothing if it has a message.
 inline std::optional<Error> error_in(std::string_view answer) {
   std::optional<Error> error;
   FieldReader reader(answer);

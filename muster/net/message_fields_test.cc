@@ -94,9 +94,9 @@ TEST(CoordinatorFields, RepliesKeepEveryField) {
   EXPECT_EQ(waiting.verdict.missing[0].where, "at step 3");
 }
 
-// What is cut, longer, or has a number that names nothing is Corrupt, and takes no memory for what
-// it promises.
-TEST(MessageFields, WhatEncodeDoesNotWriteIsCorrupt) {
+// Bytes that are cut, too long, or contain an undefined number are Corrupt, and take no memory for
+// a length that they only announce.
+TEST(MessageFields, BytesThatEncodeDoesNotWriteAreCorrupt) {
   const Reply reply{.verdict = {.state = State::kRefused,
                                 .refusal = Error(ErrorKind::kNotFound, "message", "hint"),
                                 .missing = {{"worker:2", "host:1", 2.5, "at step 3"}}},

@@ -71,7 +71,7 @@ TEST(MessageServer, APortThatIsTakenIsNamed) {
   EXPECT_THAT(error.message(), HasSubstr(server.address()));
 }
 
-TEST(MessageServer, WhoConnectsWaitsForTheServer) {
+TEST(MessageServer, AClientWaitsForTheServer) {
   MessageServerOptions options = here();
   options.address = fmt::format("127.0.0.1:{}", free_port());
   auto socket = std::async(std::launch::async, [&] {
@@ -83,7 +83,7 @@ TEST(MessageServer, WhoConnectsWaitsForTheServer) {
   expect_talk(*socket.get());
 }
 
-TEST(MessageServer, WhoConnectsGivesUp) {
+TEST(MessageServer, AClientGivesUp) {
   ConnectOptions options{.address = fmt::format("127.0.0.1:{}", free_port()),
                          .job = kJob,
                          .task = "worker:1",
@@ -98,8 +98,8 @@ TEST(MessageServer, WhoConnectsGivesUp) {
   EXPECT_EQ(error_of([&] { connect_messages(options); }).kind(), ErrorKind::kCancelled);
 }
 
-// A port that somebody holds without saying a word.
-TEST(MessageServer, WhoConnectsGivesUpOnWhoIsSilent) {
+// A port that a process holds without answering.
+TEST(MessageServer, AClientGivesUpOnASilentServer) {
   Listener listener("127.0.0.1", 0, "here", "");
   ConnectOptions options{
       .address = fmt::format("127.0.0.1:{}", listener.port()), .job = kJob, .task = "worker:1"};
@@ -241,7 +241,7 @@ class Child {
   pid_t pid_ = -1;
 };
 
-// What the server sees of a task that gets a signal in the middle of a payload.
+// The server's error for a task that gets a signal in the middle of a payload.
 Error error_after(int signal, bool same_host) {
   Child child(same_host);
   std::promise<Error> seen;

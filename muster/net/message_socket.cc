@@ -51,8 +51,8 @@ class IdleWait {
 
   // False when nothing has moved for the idle time.
   bool operator()(short events) {
-    // A socket can be written to again only when much of it is free: what leaves it slowly moves
-    // too.
+    // A socket can be written to again only when much of it is free: bytes that leave it slowly
+    // count as moving too.
     constexpr int kLooks = 4;
     for (;;) {
       const int before = stream_.on_their_way();
@@ -101,7 +101,7 @@ struct MessageSocket::Impl {
                  fmt::format("the connection to {} was closed by this task", options.peer));
   }
 
-  // Nothing moves any more, in either direction: both throw what was first.
+  // No bytes move any more, in either direction: both throw the first error.
   [[noreturn]] void fail(const Error& error) {
     stream->shut();
     record(error);
@@ -116,7 +116,7 @@ struct MessageSocket::Impl {
 
   [[noreturn]] void fail(const StreamStep& step, const std::string& when) {
     if (step.refused) {
-      // TLS has told the other side why.
+      // TLS has sent the reason to the other side.
       stream->finish();
       record(invalid_argument(
           fmt::format("{} and this task do not trust each other: {}", options.peer, step.lost),
@@ -150,7 +150,7 @@ struct MessageSocket::Impl {
                            "send what is large as its payload");
   }
 
-  // `file`, unless it is nullptr, goes with the first byte.
+  // `file`, unless it is nullptr, is sent with the first byte.
   void send(std::span<iovec> pieces, const FileDescriptor* file = nullptr) {
     throw_when_over();
     constexpr size_t kMostPieces = 64;  // that the system takes at once; IOV_MAX is higher
@@ -200,7 +200,7 @@ struct MessageSocket::Impl {
     return true;
   }
 
-  // Of a message that has begun. What is large goes to its place at once.
+  // Reads a part of a message that has begun. Large parts go directly to their destination.
   void read(MutableBytes out, bool of_payload = false) {
     IdleWait wait(*stream, options.idle_timeout_seconds);
     while (!out.empty()) {
@@ -250,9 +250,9 @@ struct MessageSocket::Impl {
   std::mutex mutex{};
   std::optional<Error> failure{};  // the first
 
-  // Of who receives.
+  // The buffer of the receiving side.
   std::unique_ptr<std::array<std::byte, kBufferBytes>> buffer{};
-  size_t begin = 0, end = 0;  // what of it was not handed on
+  size_t begin = 0, end = 0;  // the part of it that was not handed on
   int64_t payload_left = 0;
 };
 

@@ -17,11 +17,11 @@ namespace {
 
 using Steady = std::chrono::steady_clock;
 
-// What one try to connect may take.
+// The time limit of one try to connect.
 constexpr double kConnectSeconds = 2;
-// That a request or a reply which has begun may stand still in.
+// The longest standstill within a request or a reply.
 constexpr double kIdleSeconds = 5;
-// Of one wait for what the coordinator pushes; then it waits again.
+// The length of one wait for a message of the coordinator; then it waits again.
 constexpr double kNextPushSeconds = 3600;
 
 }  // namespace
@@ -70,7 +70,7 @@ struct SocketChannel::Impl {
                              .tries_again = false});
   }
 
-  // One that waits for its next call; nothing where there is none.
+  // A connection that waits for its next call; nothing if there is none.
   Socket take_idle() {
     const std::lock_guard lock(mutex);
     while (!idle.empty()) {

@@ -15,8 +15,8 @@ class SocketChannel : public CoordinatorChannel {
  public:
   // Connects when first used, and again when a connection is lost; calls that overlap have a
   // connection each. Proves that it belongs to `job`, as the task `task` ("worker:1"), and is
-  // encrypted where the job has certificates. A coordinator of another job, or one whose
-  // certificate is not accepted: InvalidArgument.
+  // encrypted if the job has certificates. A coordinator of another job, or one whose certificate
+  // is not accepted: InvalidArgument.
   explicit SocketChannel(std::string address, cluster::Job job = {}, std::string task = {});
   ~SocketChannel() override;
   SocketChannel(const SocketChannel&) = delete;

@@ -102,7 +102,7 @@ TEST(Adafactor, FollowsTheFormula) {
   }
 }
 
-// On a device, tensors compute what the kernels do.
+// On a device, tensors compute the same as the kernels.
 TEST(Adafactor, KernelsComputeWhatTensorsDo) {
   for (const int64_t rows : {0, 3}) {
     const internal::AdafactorUpdate update{.rho = 0.1,

@@ -14,7 +14,7 @@
 namespace muster::inline v0_1::optim {
 namespace {
 
-// Adam and AdamW; `decays` tells which.
+// Adam and AdamW; `decays` says which.
 class Adam final : public internal::ScheduledRule {
  public:
   Adam(const char* function, std::string name, bool decays, const AdamWOptions& options)

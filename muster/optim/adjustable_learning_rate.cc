@@ -15,7 +15,7 @@ class AdjustableLearningRate final : public internal::WrappedRule {
                          std::shared_ptr<const std::atomic<double>> factor)
       : WrappedRule(std::move(inner)), factor_(std::move(factor)) {}
 
-  // The factor is no part of what the rule is: it changes.
+  // The factor is not part of the rule's identity: it changes.
   std::string describe() const override { return inner().describe(); }
 
   void update(const Segment& segment, int64_t iterations) const override {

@@ -11,8 +11,9 @@ namespace muster::inline v0_1::optim {
 
 class Optimizer;  // "muster/optim/optimizer.h"
 
-// Gives the same optimizer, whose learning rate, a number or a schedule, counts `factor` times. All
-// replicas must have the same factor in a step. Throws InvalidArgument when there is none.
+// Returns the same optimizer, whose learning rate, a number or a schedule, is multiplied by
+// `factor`. All replicas must have the same factor in a step. Throws InvalidArgument if there is
+// none.
 MUSTER_PART_EXPORT Optimizer adjustable_learning_rate(
     const Optimizer& optimizer, std::shared_ptr<const std::atomic<double>> factor);
 

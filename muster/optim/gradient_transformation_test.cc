@@ -1,4 +1,4 @@
-// What stands around a ready-made optimizer: clipping, decay, multipliers, freezing.
+// Wrappers of a ready-made optimizer: clipping, decay, multipliers, freezing.
 #include <gtest/gtest.h>
 
 #include <atomic>

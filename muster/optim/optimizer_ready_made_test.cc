@@ -1,4 +1,4 @@
-// What holds for the ready-made optimizers one by one: defaults, known cases, refused options.
+// Properties of the ready-made optimizers one by one: defaults, known cases, refused options.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -159,7 +159,7 @@ TEST(ReadyMade, FtrlRefusesASchedulesRateOfZero) {
   EXPECT_NO_THROW(optimizer.rule().update(segment, 1));
 }
 
-// A weight that L1 holds at zero is exactly there, also where nothing was accumulated.
+// A weight that L1 holds at zero is exactly there, also if nothing was accumulated.
 TEST(ReadyMade, FtrlGivesExactZeros) {
   const Optimizer optimizer =
       ftrl({.learning_rate = 0.1, .initial_accumulator_value = 0, .l1_regularization_strength = 1});
@@ -318,7 +318,7 @@ TEST(ReadyMade, NadamsProductHoldsForLongRuns) {
   }
 }
 
-// An own rule may stand around a ready-made one and slow it down.
+// An own rule may wrap a ready-made one and slow it down.
 TEST(ReadyMade, TheMultiplierOfASegmentScalesTheRate) {
   for (const Optimizer& optimizer : {sgd({.learning_rate = 0.5}), rmsprop({.learning_rate = 0.5}),
                                      adagrad({.learning_rate = 0.5})}) {

@@ -78,7 +78,7 @@ TEST(Optimizer, IsDescribedInOneLine) {
   EXPECT_NE(adam({.learning_rate = 0.1}).describe(),
             adam({.learning_rate = std::nextafter(0.1, 1.0)}).describe());
 
-  // A rule of a program that tells nothing of itself.
+  // A rule of a program that does not describe itself.
   class Rule final : public UpdateRule {
    public:
     std::string name() const override { return "Own"; }

@@ -1,5 +1,5 @@
-// What executes the steps of a loop written by hand: it hears what minimize() describes.
-// Thread safety: belongs to the thread that made it.
+// Executes the steps of a loop written by hand: it receives the descriptions of minimize(). Thread
+// safety: belongs to the thread that made it.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace muster::inline v0_1::optim {
 
-// While a Recording lives, it collects what minimize() describes on this thread. Of several the
-// innermost one collects.
+// While a Recording lives, it collects the descriptions of minimize() on this thread. If there are
+// several, the innermost one collects.
 class MUSTER_PART_EXPORT Recording {
  public:
   Recording();
@@ -18,7 +18,7 @@ class MUSTER_PART_EXPORT Recording {
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
 
-  // Gives all that was described since it was made, as one.
+  // Returns all that was described since it was made, as one.
   TrainOp train_op() const;
 
  private:

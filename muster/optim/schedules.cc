@@ -33,7 +33,7 @@ void check_rate(const char* schedule, const char* field, double value) {
   check_not_negative(schedule, field, value);
 }
 
-// From 1 down to 0 along half a cosine, while `part` goes from 0 to 1.
+// From 1 down to 0 along half a cosine, while `part` runs from 0 to 1.
 double half_cosine(double part) { return 0.5 * (1 + std::cos(std::numbers::pi * part)); }
 
 double periods(int64_t step, int64_t decay_steps, bool staircase) {
@@ -101,7 +101,8 @@ double one_cycle_at(const OneCycleOptions& options, int64_t step) {
   return last;
 }
 
-// What is left of the initial rate behind so many periods. These schedules have the same options.
+// The part of the initial rate that is left after this many periods. These schedules have the same
+// options.
 template <typename Options>
 LearningRate decay(const char* schedule, const char* shown, const Options& options,
                    double (*left)(double initial, double rate, double periods)) {

@@ -135,7 +135,7 @@ TEST(Schedules, FollowKerassFormulas) {
                 {49, 0.0001}});
 }
 
-TEST(Schedules, BehindAWarmupTheOtherBeginsAtItsFirstStep) {
+TEST(Schedules, AfterAWarmupTheOtherBeginsAtItsFirstStep) {
   const LearningRate decay =
       exponential_decay({.initial_learning_rate = 0.4, .decay_steps = 10, .decay_rate = 0.5});
   const LearningRate warm =

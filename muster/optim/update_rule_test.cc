@@ -68,7 +68,7 @@ TEST(UpdateRule, FollowsTheScalarFormula) {
   }
 }
 
-// Where buffers are cut must not matter: the promise of equal bits on any number of buckets stands
+// The cuts of buffers must not matter: the promise of equal bits for any number of buckets depends
 // on it.
 TEST(UpdateRule, BitsDoNotDependOnWhereSegmentsBegin) {
   for (const OptimizerCase& one : optimizer_cases()) {
@@ -118,7 +118,7 @@ TEST(UpdateRule, AdagradsAccumulatorIsASlotThatBeginsAtATenth) {
               1 - 0.001 * 0.3 / (0.43588989435406735522 + 1e-7) +
                   0.001 * 0.2 / (0.47958315233127195416 + 1e-7),
               1e-15);
-  // A weight without a gradient stays as it is, and its slot too.
+  // A weight without a gradient stays unchanged, and its slot too.
   EXPECT_EQ(segment.weights[1].item<double>(), 1);
   EXPECT_EQ(segment.slots[0][1].item<double>(), 0.1);
 }

@@ -28,8 +28,8 @@ struct Bucket {
 // How large buckets become.
 struct BucketOptions {
   // The bucket that is ready first is small: reduction then starts as soon as the last layers are
-  // done, and what it could not hide costs little. DDP uses 1 MB for the same reason on faster
-  // links.
+  // done, and the part that it cannot hide costs little. DDP uses 1 MB for the same reason on
+  // faster links.
   int64_t first_bucket_bytes = 256 * 1024;
   // Large enough that the cost per message (30-60 us on TCP) is small compared with the transfer,
   // small enough that the last bucket, which nothing hides, is short. Published measurements put
@@ -61,14 +61,14 @@ class BucketProgress {
   // otherwise.
   BucketProgress(std::span<const Bucket> buckets, std::vector<int> order);
 
-  // Forgets what was ready; call before each backward.
+  // Forgets the ready ones; call before each backward.
   void reset();
   // Notes that a gradient is ready and returns the buckets to launch now (often none). A second
   // report of the same parameter in one backward changes nothing. Throws InvalidArgument for a
   // parameter in no bucket.
   std::span<const int> ready(int64_t parameter);
-  // What has not been launched yet, in order: to be launched after backward (parameters without
-  // gradient).
+  // The buckets that have not been launched yet, in order: to be launched after backward
+  // (parameters without gradient).
   std::span<const int> rest();
   bool finished() const { return next_ == order_.size(); }
 
@@ -76,7 +76,7 @@ class BucketProgress {
   std::span<const int> advance();
 
   std::vector<int> order_;
-  std::vector<int> bucket_of_;  // by parameter number, -1 where there is none
+  std::vector<int> bucket_of_;  // by parameter number, -1 if there is none
   std::vector<int> sizes_;      // parameters per bucket
   std::vector<int> missing_;    // parameters of each bucket not ready yet
   std::vector<uint8_t> seen_;   // by parameter number

@@ -57,7 +57,7 @@ TEST(ClosureQueue, ACallOfALostWorkerIsTheNextToBeginElsewhere) {
   const auto again = queue.next(1);
   EXPECT_EQ(again->call, lost->call);
   EXPECT_EQ(again->attempt, 2);
-  // What the lost one says later counts for nothing, neither a result nor an error.
+  // A later answer of the lost worker does not count, neither a result nor an error.
   EXPECT_FALSE(queue.finish(0, lost->ticket));
   EXPECT_FALSE(queue.fail(0, lost->ticket, internal_error("too late")));
   EXPECT_FALSE(queue.failure());
@@ -76,7 +76,7 @@ TEST(ClosureQueue, AProcessThatComesAgainHasNothingOfTheOneBefore) {
   EXPECT_NE(again->ticket, before->ticket);
 }
 
-TEST(ClosureQueue, WhoIsNotThereIsGivenNothing) {
+TEST(ClosureQueue, AnAbsentWorkerIsGivenNothing) {
   ClosureQueue queue({.workers = 1}, 0);
   queue.schedule("f");
   EXPECT_FALSE(queue.next(0));
@@ -88,14 +88,14 @@ TEST(ClosureQueue, WhoIsNotThereIsGivenNothing) {
   EXPECT_EQ(queue.without_workers(12), 2);
 }
 
-TEST(ClosureQueue, AFailureCancelsWhatHasNotBegunAndIsToldOnce) {
+TEST(ClosureQueue, AFailureCancelsWhatHasNotBegunAndIsReportedOnce) {
   ClosureQueue queue = queue_of(2);
   for (int i = 0; i < 4; ++i) queue.schedule("f");
   const auto a = queue.next(0), b = queue.next(1);
   EXPECT_TRUE(queue.fail(0, a->ticket, invalid_argument("first")));
   EXPECT_EQ(ended(queue),
             (Endings{{1, Outcome::kFailed}, {3, Outcome::kCancelled}, {4, Outcome::kCancelled}}));
-  // The other one goes on to its end; a second failure is not the first.
+  // The other call continues to its end; a second failure is not the first.
   EXPECT_TRUE(queue.fail(1, b->ticket, invalid_argument("second")));
   EXPECT_EQ(queue.unfinished(), 0);
   EXPECT_EQ(queue.take_failure()->message(), "first");
@@ -104,7 +104,7 @@ TEST(ClosureQueue, AFailureCancelsWhatHasNotBegunAndIsToldOnce) {
   EXPECT_EQ(queue.next(0)->call, 5);
 }
 
-TEST(ClosureQueue, WhatIsLostBehindAFailureBeginsNoMore) {
+TEST(ClosureQueue, ACallThatIsLostAfterAFailureDoesNotBeginAgain) {
   ClosureQueue queue = queue_of(2);
   queue.schedule("f");
   queue.schedule("f");
@@ -150,7 +150,7 @@ TEST(ClosureQueue, RefusesWhatCannotBe) {
 
 // --- workers whose messages are late, drop out or overtake each other; workers that die ---
 
-// A process of a worker: it asks, works for a while, and answers, in words that take their time.
+// A process of a worker: it asks, works for a while, and answers, in messages that take their time.
 class SimulatedRun {
  public:
   // `some_fail`: one call in ten throws, and the program takes the error and continues.
@@ -160,7 +160,7 @@ class SimulatedRun {
         workers_(1 + pick(4)),
         queue_({.workers = workers_, .max_attempts = 1000}, 0) {}
 
-  // Gives how the calls have ended.
+  // Returns how the calls have ended.
   Endings run(int calls) {
     for (int w = 0; w < workers_; ++w) begin(w);
     int64_t scheduled = 0;
@@ -181,16 +181,16 @@ class SimulatedRun {
 
   // How often a result counted, and how often work was done for nothing.
   const std::map<int64_t, int>& counted() const { return counted_; }
-  // Failures that the program was told of.
+  // Failures that the program received.
   int told() const { return told_; }
 
  private:
   static constexpr int64_t kLongest = 100000;
-  // What travels, and when it arrives: requests to the queue, and its answers.
+  // The messages under way, and when they arrive: requests to the queue, and its answers.
   struct Message {
     int worker = 0;
     int process = 0;
-    bool asks = false;  // else it tells the result of `ticket`
+    bool asks = false;  // else it contains the result of `ticket`
     int64_t ticket = 0;
     int64_t call = 0;
   };
@@ -208,11 +208,11 @@ class SimulatedRun {
     if (pick(40) != 0) return;
     const int worker = pick(workers_);
     if (pick(2) == 0) {
-      // It dies, or the network says so: what it has sent may still arrive.
+      // It dies, or the network reports so: its sent messages may still arrive.
       queue_.leave(worker, static_cast<double>(now_));
       returns_.emplace(now_ + 1 + pick(50), worker);
     } else {
-      // Its process was replaced before anybody noticed.
+      // Its process was replaced before the loss was noticed.
       begin(worker);
     }
   }

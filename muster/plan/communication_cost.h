@@ -1,5 +1,5 @@
-// What an all-reduce costs, and how large the buckets of gradients should be for it.
-// Thread safety: pure functions.
+// The cost of an all-reduce, and the best size of gradient buckets for it. Thread safety: pure
+// functions.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace muster::inline v0_1::plan {
 
 // An all-reduce of n bytes takes latency + n * seconds_per_byte: the usual model, "alpha + n beta"
 // (Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations in MPICH",
-// 2005), with what depends on the number of ranks measured rather than modelled.
+// 2005), with the dependence on the number of ranks measured rather than modelled.
 struct CommunicationCost {
   double latency = 0;           // seconds
   double seconds_per_byte = 0;  // of the buffer

@@ -40,7 +40,7 @@ TEST(CommunicationCost, BucketsStayWithinBounds) {
   EXPECT_THROW(choose_buckets({0, 0}, -10), Error);
 }
 
-// What one exchange, and two, cost on a full network where a byte takes `link` seconds.
+// The cost of one exchange, and of two, on a full network where a byte takes `link` seconds.
 double one_exchange(double latency, double link, int n, double bytes) {
   return latency + (n - 1) * link * bytes;
 }

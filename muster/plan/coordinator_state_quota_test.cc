@@ -1,4 +1,4 @@
-// What members and observers may make the coordinator keep.
+// Limits for the data that members and observers make the coordinator keep.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -59,8 +59,8 @@ TEST(Join, AnAbandonedJoinIsForgottenAtOnce) {
   EXPECT_EQ(state.join(caller(0), 0, 2, 0.2).state, State::kReady);
 }
 
-// A task failed before it could join; the others learn why, and not by a time-out.
-TEST(Join, WhoWillNotComeTellsThoseWhoWait) {
+// A task failed before it could join; the others receive the reason at once, without a time-out.
+TEST(Join, TasksThatWaitAreNotifiedOfOneThatWillNotCome) {
   CoordinatorState state(options(3), 0);
   EXPECT_EQ(state.join(caller(0), 0, 3, 0).state, State::kWaiting);
   const auto will_not_come = [&](const Caller& who, const Seat& seat, double now) {
@@ -91,7 +91,7 @@ TEST(Join, WhoWillNotComeTellsThoseWhoWait) {
   EXPECT_EQ(state.join(caller(2, 2), 2, 3, 5).state, State::kReady);
 }
 
-// A chief that cannot start need not wait for anybody then.
+// A chief that cannot start need not wait for any task then.
 TEST(Join, AllKnowOfAStartFailureWhenEachToldOfItsOwnOrHeardOfOne) {
   CoordinatorState state(options(3), 0);
   const auto will_not_come = [&](int rank, double now) {
@@ -129,7 +129,7 @@ TEST(Join, RefusesAnotherCluster) {
   }
 }
 
-TEST(Join, TwoLiveProcessesWithOneNameAreToldApart) {
+TEST(Join, TwoLiveProcessesWithOneNameAreDistinguished) {
   CoordinatorState state(options(2), 0);
   double now = 0;
   Verdict second;
@@ -462,7 +462,7 @@ TEST(Model, ALongDifferenceIsCut) {
               AllOf(HasSubstr("[a; b; c; d] and 2 more"), HasSubstr("only chief has nothing")));
 }
 
-TEST(End, WhoComesForTheNextGroupHoldsNobodyUp) {
+TEST(End, ATaskThatComesForTheNextGroupHoldsUpNoOther) {
   CoordinatorState state = group_of(2);
   for (int rank : {0, 1}) {
     state.done(caller(rank));
@@ -476,7 +476,7 @@ TEST(End, WhoComesForTheNextGroupHoldsNobodyUp) {
 }
 
 // As a program that trains again does while its chief is still at the end of the first training.
-TEST(End, WhoWasDoneAndComesAgainWaitsForTheOthers) {
+TEST(End, ATaskThatWasDoneAndComesAgainWaitsForTheOthers) {
   CoordinatorState state = group_of(2);
   state.done(caller(1));
   state.leave(caller(1));

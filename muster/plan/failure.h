@@ -1,4 +1,4 @@
-// What ended a group: who, why, and where that task was. Values and pure functions.
+// The failure that ended a group: task, reason, and where that task was. Values and pure functions.
 #pragma once
 
 #include <cstdint>

@@ -13,13 +13,13 @@ namespace muster::inline v0_1::plan {
 
 class KeyValueStore {
  public:
-  // What a group may keep at once. A run needs a few keys for each task.
+  // The most keys that a group may keep at once. A run needs a few keys for each task.
   static constexpr size_t kMostKeys = 100'000;
   static constexpr size_t kMostBytes = size_t{256} << 20;
 
-  // Replaces what was there. Throws Unavailable when the store would hold more than it may.
+  // Replaces an existing value. Throws Unavailable if the store would hold more than allowed.
   void set(const std::string& key, std::string value);
-  // Nothing when the key is not there.
+  // Nothing if the key does not exist.
   std::optional<std::string> get(const std::string& key) const;
   // A missing key counts as 0; the sum is stored as decimal text. Throws InvalidArgument when the
   // value is no number, or the sum leaves 64 bits.

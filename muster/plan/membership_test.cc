@@ -102,7 +102,7 @@ TEST(Membership, AConnectionThatComesBackInTimeIsNoLoss) {
   EXPECT_TRUE(members.find_lost(5).empty());
 }
 
-TEST(Membership, WhoIsDoneCannotBeLost) {
+TEST(Membership, ATaskThatIsDoneCannotBeLost) {
   for (const auto end :
        {+[](Membership& members) { return !members.goodbye(process(1)).has_value(); },
         +[](Membership& members) { return members.lose(process(1), "it ended").has_value(); },

@@ -1,4 +1,4 @@
-// What a task or a replica is doing, as the others of its group know it. Pure functions.
+// The phase of a task or a replica, as the others of its group know it. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace muster::inline v0_1::plan {
 
-// What a task or a replica is doing.
+// The phase of a task or a replica.
 enum class Phase {
   kJoining,
   kBuilding,  // the first call of model_fn, restore, warm start

@@ -33,7 +33,7 @@ TEST(Partitioner, CutsAsTensorFlowDoes) {
   EXPECT_EQ(Partitioner::min_size(4, 10).parts(6, 4, 9), 6);
   EXPECT_EQ(Partitioner::min_size(256 << 10).parts(1024, 1024, 3), 3);
   EXPECT_EQ(Partitioner::min_size(256 << 10).parts(1024, 256, 3), 1);
-  // What is begun counts: 300 KiB are two parts of 150.
+  // A begun part counts: 300 KiB are two parts of 150.
   EXPECT_EQ(Partitioner::min_size(256 << 10).parts(1024, 300, 3), 2);
   EXPECT_EQ(Partitioner::max_size(4).parts(6, 4, 9), 6);
   EXPECT_EQ(Partitioner::max_size(8).parts(6, 4, 9), 3);
@@ -73,13 +73,13 @@ TEST(Place, ByBytesKeepsServersAlike) {
   EXPECT_THAT(servers_of(shards), ElementsAre(0, 1, 1, 1));
 }
 
-TEST(Place, WhatMustStayWholeDoes) {
+TEST(Place, AVariableThatMustStayWholeDoes) {
   PlacedVariable whole = floats("x", {10});
   whole.whole = true;
   EXPECT_EQ(place({whole}, 2, Placement::kRoundRobin, Partitioner::fixed(2)).size(), 1u);
 }
 
-// Whatever the shapes, rows are there once, in order.
+// Whatever the shapes, each row is there once, in order.
 TEST(Place, CoversEveryRowOnce) {
   for (int servers = 1; servers <= 4; ++servers) {
     for (int64_t rows = 1; rows <= 9; ++rows) {

@@ -13,7 +13,7 @@ ProgressWatch training(int members) {
   return watch;
 }
 
-TEST(ProgressWatch, WhoTrainsMustTakeSteps) {
+TEST(ProgressWatch, ATaskThatTrainsMustTakeSteps) {
   ProgressWatch watch = training(3);
   EXPECT_FALSE(watch.find_stuck({0, 2}, 10, 40)) << "counted from the moment somebody waits";
   const auto stuck = watch.find_stuck({0, 2}, 10, 40.5);
@@ -39,7 +39,7 @@ TEST(ProgressWatch, NobodyIsBlamedWhileSomebodyIsBusy) {
   }
 }
 
-TEST(ProgressWatch, WhatSomebodyReportedBeforeItArrivedMakesItNotBusy) {
+TEST(ProgressWatch, AReportBeforeItArrivedMakesATaskNotBusy) {
   ProgressWatch watch = training(2);
   watch.report(0, Phase::kEvaluating, 5, 0);
   EXPECT_TRUE(watch.find_stuck({0}, 1, 32));
@@ -55,7 +55,7 @@ TEST(ProgressWatch, ASaveHasALimitOfItsOwn) {
   EXPECT_EQ(stuck->phase, Phase::kSaving);
 }
 
-TEST(ProgressWatch, WhoBuildsOrEvaluatesHasALongLimit) {
+TEST(ProgressWatch, ATaskThatBuildsOrEvaluatesHasALongLimit) {
   for (Phase phase : {Phase::kBuilding, Phase::kEvaluating}) {
     ProgressWatch watch = training(3);
     watch.report(1, phase, 5, 10);
@@ -68,7 +68,7 @@ TEST(ProgressWatch, WhoBuildsOrEvaluatesHasALongLimit) {
   }
 }
 
-TEST(ProgressWatch, WhoIsAwayIsBusyWhateverItsPhase) {
+TEST(ProgressWatch, ATaskThatIsAwayIsBusyInEachPhase) {
   ProgressWatch watch = training(2);
   watch.set_away(1, true, 0);
   EXPECT_FALSE(watch.find_stuck({0}, 0, 500));
@@ -80,7 +80,7 @@ TEST(ProgressWatch, WhoIsAwayIsBusyWhateverItsPhase) {
   EXPECT_TRUE(watch.find_stuck({0}, 0, 931));
 }
 
-TEST(ProgressWatch, WhoIsRemovedIsNeitherBusyNorStuck) {
+TEST(ProgressWatch, ARemovedTaskIsNeitherBusyNorStuck) {
   ProgressWatch watch = training(3);
   watch.report(2, Phase::kEvaluating, 5, 0);
   watch.remove(2);

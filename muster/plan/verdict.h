@@ -1,5 +1,5 @@
-// The words in which tasks and their coordinator speak: who asks, and how a call is answered.
-// Values; net sends their fields.
+// The terms in which tasks and their coordinator communicate: the sender, and how a call is
+// answered. Values; net sends their fields.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct Caller {
 struct MissingTask {
   std::string task{};
   std::string address{};
-  double seconds = 0;   // waited for so long
+  double seconds = 0;   // seconds waited
   std::string where{};  // "at step 12 (training)", when it has joined; why it is not here, when it
                         // has said so
   bool busy = false;    // it builds, saves or evaluates, and so will come in its own time
@@ -33,14 +33,14 @@ struct MissingTask {
   static auto fields(auto& m) { return std::tie(m.task, m.address, m.seconds, m.where, m.busy); }
 };
 
-// What a call that may have to wait answers. kWaiting: ask again later.
+// The answer to a call that may have to wait. kWaiting: ask again later.
 struct Verdict {
   // Which of the fields counts.
   enum class State { kReady, kWaiting, kFailed, kRefused };
   State state = State::kWaiting;
   std::optional<Failure> failure{};    // kFailed
-  std::optional<Error> refusal{};      // kRefused: the caller's own mistake; the group goes on
-  std::vector<MissingTask> missing{};  // kWaiting: for whom
+  std::optional<Error> refusal{};      // kRefused: the caller's own mistake; the group continues
+  std::vector<MissingTask> missing{};  // kWaiting: the missing tasks
   static auto fields(auto& m) { return std::tie(m.state, m.failure, m.refusal, m.missing); }
 };
 

@@ -53,7 +53,7 @@ TEST(CategoryEncodingTest, ShapesFollowTheLastAxis) {
   expect_equal(layer(ints({1}, {1, 1}), calls.context), floats({0, 1, 0}, {1, 3}));
 }
 
-TEST(CategoryEncodingTest, WhatDoesNotFitIsRefused) {
+TEST(CategoryEncodingTest, MistakesAreRefused) {
   EXPECT_THAT(message_of([] { CategoryEncoding(0); }),
               HasSubstr("CategoryEncoding: num_tokens is 0"));
   EXPECT_THAT(message_of([] { CategoryEncoding(3, {.output_mode = OutputMode::kInt}); }),

@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 TEST(CenterCropTest, GivesTheMiddle) {
   const Tensor image = torch::arange(20, kFloat32).reshape({4, 5, 1});
-  // Of 4 x 5 pixels the rows 1 and 2, and the columns 1, 2, 3, or 1 and 2.
+  // From 4 x 5 pixels the rows 1 and 2, and the columns 1, 2, 3, or 1 and 2.
   expect_equal(CenterCrop(2, 3)(image).reshape({-1}), floats({6, 7, 8, 11, 12, 13}, {6}));
   expect_equal(CenterCrop(2, 2)(image).reshape({-1}), floats({6, 7, 11, 12}, {4}));
   expect_equal(CenterCrop(4, 5)(image), image);
@@ -33,7 +33,7 @@ TEST(CenterCropTest, ResizesWhatIsTooSmall) {
   expect_close(CenterCrop(6, 2)(image), Resizing(6, 2, {.crop_to_aspect_ratio = true})(image));
 }
 
-TEST(CenterCropTest, WhatDoesNotFitIsRefused) {
+TEST(CenterCropTest, MistakesAreRefused) {
   EXPECT_THAT(message_of([] { CenterCrop(0, 2); }), HasSubstr("CenterCrop: height is 0"));
   EXPECT_THAT(message_of([] { CenterCrop(2, 0); }), HasSubstr("CenterCrop: width is 0"));
   EXPECT_THAT(message_of([] {

@@ -83,7 +83,7 @@ TEST(DiscretizationTest, FewerNumbersThanBins) {
 TEST(QuantileSketchTest, RanksAreOffByLessThanEpsilon) {
   Random random(derive_key(5, {id_of("sketch")}));
   std::vector<double> values;
-  // Sorted stretches and numbers that repeat are what a sketch might stumble over.
+  // A sketch might stumble over sorted stretches and repeated numbers.
   for (int i = 0; i < 40'500; ++i)
     values.push_back(i % 3 == 0 ? i * 1e-4 : i % 3 == 1 ? random.normal() : std::floor(i / 5000.0));
   std::vector<double> sorted = values;
@@ -107,7 +107,7 @@ TEST(QuantileSketchTest, RanksAreOffByLessThanEpsilon) {
   }
 }
 
-TEST(DiscretizationTest, WhatDoesNotFitIsRefused) {
+TEST(DiscretizationTest, MistakesAreRefused) {
   const auto made = [](DiscretizationOptions options) {
     return message_of([&] { Discretization{options}; });
   };

@@ -48,11 +48,11 @@ TEST(HashingTest, EncodesBuckets) {
                floats({0, 1, 0}, {1, 3}));
   expect_equal(Hashing(3, {.output_mode = OutputMode::kOneHot})(Strings::scalar("A")),
                floats({0, 1, 0}, {3}));
-  // One bucket has no room for a mask.
+  // One bucket leaves no place for a mask.
   expect_equal(Hashing(1, {.mask_value = "A"})(letters), ints({0, 0}, {1, 2}));
 }
 
-TEST(HashingTest, WhatDoesNotFitIsRefused) {
+TEST(HashingTest, MistakesAreRefused) {
   EXPECT_THAT(message_of([] { Hashing(0); }), HasSubstr("Hashing: num_bins is 0"));
   EXPECT_THAT(message_of([] { Hashing(2, {.salt = {1, 2, 3}}); }), HasSubstr("salt has 3"));
   EXPECT_THAT(message_of([] { Hashing(2, {.output_mode = OutputMode::kTfIdf}); }),

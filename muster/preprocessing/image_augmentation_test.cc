@@ -64,7 +64,7 @@ TEST(RandomZoomTest, FillModesAreTensorFlows) {
   expect_equal(zoomed(FillMode::kConstant, nearest, -7), floats({-7, 11, 13, -7}, {4}));
 }
 
-// Half a pixel beyond the edge an image is as it is at the edge; a constant is mixed in at once.
+// Half a pixel beyond the edge an image equals the edge; a constant is mixed in at once.
 TEST(RandomZoomTest, BetweenTheEdgeAndBeyond) {
   // 1.2 times as much: -0.3, 0.9, 2.1, 3.3.
   const auto zoomed = [](FillMode fill) {
@@ -74,7 +74,7 @@ TEST(RandomZoomTest, BetweenTheEdgeAndBeyond) {
   expect_close(zoomed(FillMode::kConstant), floats({37, 10.9, 12.1, 39.1}, {4}), 1e-5);
 }
 
-// Reflection far out: bilinear interpolation of the image that stands mirrored again and again.
+// Reflection far out: bilinear interpolation of the image that is mirrored again and again.
 TEST(RandomZoomTest, ReflectsAsOftenAsIsNeeded) {
   const std::vector<double> pixels{3, -1, 4};
   const auto extended = [&](int64_t i) {
@@ -94,7 +94,7 @@ TEST(RandomZoomTest, ReflectsAsOftenAsIsNeeded) {
 
 TEST(RandomZoomTest, AxesAreDrawnTogetherOrApart) {
   const Tensor image = photos({6, 6, 1});
-  // The same factor for both: what is symmetric about the diagonal stays so.
+  // The same factor for both: an image symmetric about the diagonal stays so.
   const Tensor symmetric = image + image.transpose(0, 1);
   const Tensor zoomed = RandomZoom(0.4)(symmetric, kKey);
   EXPECT_FALSE(zoomed.equal(symmetric));
@@ -163,7 +163,7 @@ TEST(RandomCropTest, CutsOutPlacesThatAreEquallyLikely) {
   }
   // Two rows and three columns: a thousand each, within five deviations.
   for (const size_t place : {0, 1, 2, 4, 5, 6}) EXPECT_NEAR(counts[place], 1000, 145);
-  // What is too small is resized.
+  // An image that is too small is resized.
   expect_close(RandomCrop(6, 2)(image, kKey),
                Resizing(6, 2, {.crop_to_aspect_ratio = true})(image));
 }
@@ -171,7 +171,7 @@ TEST(RandomCropTest, CutsOutPlacesThatAreEquallyLikely) {
 TEST(RandomFlipTest, EachDirectionIsFlippedByHalf) {
   const Tensor image = torch::arange(4, kFloat32).reshape({2, 2, 1});
   const auto counts = [&](FlipMode mode) {
-    std::vector<int> all(4);  // the pixel in the first corner tells
+    std::vector<int> all(4);  // the pixel in the first corner identifies the crop
     for (uint64_t i = 0; i < 2000; ++i)
       ++all[RandomFlip(mode)(image, RandomKey{i, 7})[0][0][0].item<int64_t>()];
     return all;
@@ -228,8 +228,8 @@ TEST(ImageAugmentationTest, OutsideOfTrainingNothingHappens) {
   }
 }
 
-// The law: however the rows of a step are divided among replicas, each is changed in the same way.
-// The replicas stand here one after another; what their sum would be is known.
+// Invariant: however the rows of a step are divided among replicas, each is changed in the same
+// way. The replicas run here one after another; their sum would be known.
 TEST(ImageAugmentationTest, AnyNumberOfReplicasGivesTheSameBits) {
   const Tensor images = photos({7, 5, 6, 3});
   for (const ImageAugmentation& augmentation : all_augmentations()) {
@@ -303,7 +303,7 @@ TEST(ImageAugmentationTest, GradientsFlow) {
   }
 }
 
-TEST(ImageAugmentationTest, WhatDoesNotFitIsRefused) {
+TEST(ImageAugmentationTest, MistakesAreRefused) {
   EXPECT_THAT(message_of([] { RandomRotation(-0.1); }),
               HasSubstr("RandomRotation: factor is [0.1, -0.1]"));
   EXPECT_THAT(message_of([] { RandomRotation(0.1, {.fill_value = std::nan("")}); }),

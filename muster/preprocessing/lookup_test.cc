@@ -105,7 +105,7 @@ TEST(LookupTest, TheMaskIsZeroOrCountsForNothing) {
   expect_equal(integers(ints({7, -3, 5}, {3})), ints({0, 2, 1}, {3}));
 }
 
-// What vocabulary() gives can be given to another one.
+// The result of vocabulary() can be given to another one.
 TEST(LookupTest, SpecialTokensMayStandInFront) {
   const StringLookup first = StringLookup({.num_oov_indices = 2, .mask_token = ""}).adapt(words());
   const StringLookup second(

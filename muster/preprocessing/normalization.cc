@@ -15,7 +15,7 @@
 namespace muster::inline v0_1 {
 namespace {
 
-// Gives the axes counted from the front, ascending.
+// Returns the axes counted from the front, ascending.
 std::vector<int64_t> axes_of(const std::vector<int64_t>& given, const Tensor& input) {
   std::vector<int64_t> axes;
   for (const int64_t axis : given) {
@@ -83,8 +83,8 @@ class RunningMoments {
     squares_ = mean_;
   }
 
-  // [the axes that are averaged over, those that are kept]. Row after row, so that batches leave no
-  // trace in the bits.
+  // [the axes that are averaged over, the kept axes]. Row after row, so that batches leave no trace
+  // in the bits.
   void add_rows(const Tensor& values) {
     const size_t width = mean_.size();
     const double* row = values.data_ptr<double>();

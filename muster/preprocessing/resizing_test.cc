@@ -54,11 +54,11 @@ TEST(ResizingTest, TakesEveryInterpolation) {
 
 TEST(ResizingTest, TheAspectRatioMayStay) {
   const ResizingOptions cropped{.crop_to_aspect_ratio = true};
-  // Of 2 x 4 pixels the 2 x 2 in the middle become 1 x 1 and 2 x 2.
+  // From 2 x 4 pixels the 2 x 2 in the middle become 1 x 1 and 2 x 2.
   const Tensor wide = torch::arange(8, kFloat32).reshape({2, 4, 1});
   expect_equal(Resizing(2, 2, cropped)(wide).reshape({-1}), floats({1, 2, 5, 6}, {4}));
   expect_close(Resizing(1, 1, cropped)(wide).reshape({-1}), floats({3.5}, {1}));
-  // Of 4 x 2 the two rows in the middle.
+  // From 4 x 2 the two rows in the middle.
   expect_equal(Resizing(2, 2, cropped)(wide.reshape({4, 2, 1})).reshape({-1}),
                floats({2, 3, 4, 5}, {4}));
   // Whatever the ratio, a row stays.
@@ -80,7 +80,7 @@ TEST(ResizingTest, TakesBytesAndBatchesAndIsALayer) {
   expect_close(x.grad().sum(), torch::tensor(72.0f));  // 2 images, 12 pixels, 3 channels
 }
 
-TEST(ResizingTest, WhatDoesNotFitIsRefused) {
+TEST(ResizingTest, MistakesAreRefused) {
   EXPECT_THAT(message_of([] { Resizing(0, 2); }), HasSubstr("Resizing: height is 0"));
   EXPECT_THAT(message_of([] { Resizing(2, -1); }), HasSubstr("Resizing: width is -1"));
   EXPECT_THAT(message_of([] {

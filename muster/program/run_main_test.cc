@@ -107,7 +107,7 @@ TEST(RunMainTest, ARequiredFlagThatIsMissingEndsTheProgramWithItsName) {
   const Outcome all = given({"--data_dir=d", "--tokens=t", "--units=4", "--model_dir=m"});
   EXPECT_EQ(all.code, 0);
   EXPECT_EQ(units, 4);
-  // What clusters call the model's directory is as good; an empty value is none.
+  // The clusters' name of the model's directory works too; an empty value counts as none.
   EXPECT_EQ(given({"--data_dir=d", "--tokens=t", "--units=4", "--job-dir=j"}).flags.model_dir, "j");
   EXPECT_EQ(given({"--data_dir=", "--tokens=t", "--units=4", "--model_dir=m"}).code, 2);
   EXPECT_THAT(given({"--help"}).out, HasSubstr("REQUIRED"));
@@ -120,7 +120,7 @@ TEST(RunMainTest, ARequiredFlagIsOneThatTheProgramHas) {
 }
 
 // As at the end of a scope, which cannot throw.
-TEST(RunMainTest, WhatFailedWhereNothingCanBeThrownHasItsExitCode) {
+TEST(RunMainTest, AFailureWhereNothingCanBeThrownHasItsExitCode) {
   const Outcome outcome =
       run({}, [](const Flags&) { note_late_error(invalid_argument("steps are lost", "do this")); });
   EXPECT_EQ(outcome.code, 2);
@@ -178,13 +178,13 @@ TEST(RunMainTest, NoExceptionEscapes) {
   EXPECT_EQ(run({}, [](const Flags&) { throw 7; }).code, 1);
 }
 
-// Throws where nobody can catch it.
+// Throws where the exception cannot be caught.
 template <typename E>
 void throw_uncaught(const E& error) {
   std::thread([&] { throw error; }).join();
 }
 
-TEST(GuardMainDeathTest, WhatNobodyCatchesIsPrintedAndHasItsExitCode) {
+TEST(GuardMainDeathTest, AnUncaughtErrorIsPrintedAndHasItsExitCode) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
@@ -222,7 +222,7 @@ TEST(GuardMainDeathTest, ShortMemoryIsALineAndAnExitCode) {
               ::testing::ExitedWithCode(1), "");
 }
 
-// Lines of the program stand among those of its log, though standard output is no terminal.
+// Lines of the program appear among the lines of its log, though standard output is no terminal.
 TEST(GuardMainTest, EachLineThatAProgramPrintsIsWrittenAtOnce) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
@@ -231,7 +231,7 @@ TEST(GuardMainTest, EachLineThatAProgramPrintsIsWrittenAtOnce) {
     dup2(ends[1], STDOUT_FILENO);
     guard_main();
     std::printf("step 1\n");
-    _exit(0);  // what is in a buffer is lost
+    _exit(0);  // bytes in a buffer are lost
   }
   close(ends[1]);
   char text[16] = {};
@@ -284,7 +284,7 @@ TEST(RunMainTest, TheFolderThatAClusterGivesIsTheModelsWhereTheProgramHasNoOther
                 .flags.model_dir,
             Flags().model_dir);
   EXPECT_EQ(own, "j");
-  // What needs a folder of the job's own finds it, whatever the flag was called.
+  // Code that needs a folder of the job finds it, whatever the flag was called.
   EXPECT_EQ(command::job_dir(), "j");
   run({"--model_dir=m"});
   EXPECT_EQ(command::job_dir(), "m");
@@ -408,7 +408,7 @@ TEST(RunMainTest, HelpShowsDescriptionDefaultsAndExamples) {
     EXPECT_THAT(help.out, HasSubstr(text));
 }
 
-// A script must not take an empty file for success; one that stops reading knows what it does.
+// A script must not take an empty file for success; a script that stops reading does so on purpose.
 TEST(PrintResultDeathTest, SaysThatItCannotBeWritten) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto print_to = [](const char* path) {

@@ -96,7 +96,7 @@ class Client final : public ClosureClient {
                                tensors, receive);
   }
 
-  static constexpr double kAnswerTimeout = 60;  // the chief lets no request wait for so long
+  static constexpr double kAnswerTimeout = 60;  // the chief holds no request for this long
   static constexpr double kGoodbyeTimeout = 2;
 
   const ClosureOptions options_;

@@ -1,5 +1,5 @@
-// Named arrays: what a served model takes and gives, without any tensor library.
-// Thread safety: values.
+// Named arrays: the inputs and outputs of a served model, without any tensor library. Thread
+// safety: values.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,13 @@
 
 namespace muster::inline v0_1::serve {
 
-// What the elements of an array are.
+// The types of the elements of an array.
 enum class ElementType { kBool, kUint8, kInt8, kInt16, kInt32, kInt64, kFloat32, kFloat64, kBytes };
 
-// Gives "float32", "int64", "bool", "bytes" and so on.
+// Returns "float32", "int64", "bool", "bytes" and so on.
 std::string_view to_string(ElementType type);
-// Gives TensorFlow's name, as clients of its serving know it: "DT_FLOAT", "DT_INT64", "DT_STRING".
+// Returns TensorFlow's name, as clients of its serving know it: "DT_FLOAT", "DT_INT64",
+// "DT_STRING".
 std::string_view tensorflow_name(ElementType type);
 // The bytes of one element; 0 for kBytes, whose elements differ in length.
 size_t element_size(ElementType type);

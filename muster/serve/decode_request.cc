@@ -40,7 +40,7 @@ std::optional<JsonValue> find(const Members& members, std::string_view key) {
   return found;
 }
 
-// Gives "'x' float32[-1, 3], 'y' int64[-1]".
+// Returns "'x' float32[-1, 3], 'y' int64[-1]".
 std::string describe(const Infos& infos) {
   std::vector<std::string> parts;
   for (const auto& [name, info] : infos) {
@@ -55,7 +55,7 @@ std::string names_of(const Members& members) {
   return join_quoted(names, 5);
 }
 
-// Returns the signature that is meant where none is named.
+// Returns the signature that is meant if none is named.
 std::string default_signature(Verb verb, const std::map<std::string, Signature>& signatures) {
   const auto found = signatures.find(kDefaultSignature);
   if (found != signatures.end() && (verb == Verb::kPredict || found->second.verb == verb)) {
@@ -81,7 +81,7 @@ std::string signature_of(const Members& members, Verb verb,
         fmt::format("'signature_name' is {}, a text was expected", kind_name(*named)));
   }
   std::string name(named->get_string().value());
-  // As clients of TensorFlow Serving do who want the default.
+  // As clients of TensorFlow Serving do that want the default.
   if (name.empty()) return default_signature(verb, signatures);
   const auto found = signatures.find(name);
   if (found == signatures.end()) {
@@ -101,7 +101,7 @@ bool is_keyed(JsonValue value, std::string_view key) {
   return internal::count_in(value) == 1 && value.at_key(key).error() == simdjson::SUCCESS;
 }
 
-// Whether the value is what stands for one serialized tf.Example.
+// Whether the value represents one serialized tf.Example.
 bool is_bytes(JsonValue value) { return value.is_string() || is_keyed(value, "b64"); }
 
 // Whether `value`, of "instances", "examples" or "inputs", holds serialized tf.Examples.
@@ -228,7 +228,7 @@ class RequestReader {
   const std::string& signature_;
   const Infos& infos_;
   std::vector<InputReader> readers_;              // in the order of infos_
-  std::vector<std::optional<JsonValue>> values_;  // what assign() found for each
+  std::vector<std::optional<JsonValue>> values_;  // the result of assign() for each
 };
 
 // Returns the values, and sets `key` to their name.

@@ -1,4 +1,4 @@
-// Bodies of requests: what is taken, and what is said of those that are wrong.
+// Bodies of requests: accepted ones, and the errors of wrong ones.
 #include "muster/serve/decode_request.h"
 
 #include <gmock/gmock.h>
@@ -126,7 +126,7 @@ TEST(DecodeRequest, ExamplesAreFeaturesOrSerialized) {
   }
 }
 
-TEST(DecodeRequest, WhatIsMissingOrUnknownIsNamed) {
+TEST(DecodeRequest, MissingAndUnknownInputsAreNamed) {
   EXPECT_THAT(fault(""), HasSubstr("the body is empty"));
   EXPECT_THAT(fault("[]"), HasSubstr("the body is a list, a JSON object was expected"));
   EXPECT_THAT(fault(R"({"instance": [[1, 2]]})"),

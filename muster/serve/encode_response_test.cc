@@ -39,7 +39,7 @@ TEST(EncodeResponse, FloatsReadBackAsTheSameBits) {
   }
 }
 
-TEST(EncodeResponse, WhatIsNotFiniteIsWrittenAsTensorFlowServingDoes) {
+TEST(EncodeResponse, NumbersThatAreNotFiniteAreWrittenAsTensorFlowServingDoes) {
   const float infinity = std::numeric_limits<float>::infinity();
   EXPECT_EQ(encode_columns({{"y", floats({3}, {std::nanf(""), infinity, -infinity})}}),
             R"({"outputs": [NaN, Infinity, -Infinity]})");

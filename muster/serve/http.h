@@ -10,19 +10,19 @@
 
 namespace muster::inline v0_1::serve {
 
-// What a client asks.
+// The request of a client.
 struct HttpRequest {
   std::string method{};  // "GET", "POST" and so on
   std::string path{};    // percent signs decoded, without a query
   std::string body{};
-  TimePoint deadline{};  // when the answer must be there, on the machine's clock
+  TimePoint deadline{};  // when the answer is due, on the machine's clock
 };
 
-// The type of JSON. The library compresses what is "application/json" and nothing more as well as
-// it can, which takes longer than most models.
+// The type of JSON. The library compresses the plain type "application/json" as well as it can,
+// which takes longer than most models.
 inline constexpr const char* kJson = "application/json; charset=utf-8";
 
-// What it is answered.
+// The answer to a client.
 struct HttpAnswer {
   int status = 200;
   std::string body{};

@@ -28,9 +28,9 @@
 namespace muster::inline v0_1::serve {
 namespace {
 
-// Connections beyond the number allowed that are told so at the same time.
+// Connections beyond the allowed number that are answered at the same time.
 constexpr size_t kMostTurnedAway = 64;
-// For so long one of them may take to send something and to hear the answer.
+// How long one of them may take to send something and to receive the answer.
 constexpr Duration kTurnedAwayTime = std::chrono::seconds(2);
 
 using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
@@ -78,8 +78,8 @@ int port_of(int socket) {
   return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
-// Connections for which there is no thread. Each is told 503 once it has said something, so that
-// the answer is one to a request, and closed.
+// Connections for which there is no thread. Each gets a 503 once it has sent something, so that the
+// answer belongs to a request, and is closed.
 class TurnedAway {
  public:
   explicit TurnedAway(ServingMetrics& metrics) : metrics_(metrics) {}
@@ -88,11 +88,11 @@ class TurnedAway {
     if (all_.size() == kMostTurnedAway) all_.pop_front();
     all_.push_back({std::move(connection), system_clock().now() + kTurnedAwayTime, false});
   }
-  // What to wait for; the order is that of step().
+  // The events to wait for, in the order of step().
   void add_to(std::vector<pollfd>& entries) const {
     for (const Each& each : all_) entries.push_back({each.connection.get(), POLLIN, 0});
   }
-  // Goes on with those of which `entries` say that something came.
+  // Continues with the connections for which `entries` say that something came.
   void step(const pollfd* entries) {
     const TimePoint now = system_clock().now();
     std::erase_if(all_, [&](Each& each) {
@@ -122,7 +122,7 @@ class TurnedAway {
     const std::string bytes = internal::bytes_of_answer(
         internal::error_answer(503, "too many connections are open; ask again later"), true,
         !head_only);
-    // A new connection has room for as much.
+    // The send buffer of a new connection holds that much.
     return ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0 &&
            shutdown(socket, SHUT_WR) == 0;
   }

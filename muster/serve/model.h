@@ -1,5 +1,5 @@
-// What the server asks of a model: its signatures, and an answer to one batch.
-// Thread safety: Model's members may be called from several threads at once; the rest are values.
+// The server's interface to a model: its signatures, and an answer to one batch. Thread safety:
+// Model's members may be called from several threads at once; the rest are values.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,18 @@ struct ArrayInfo {
   ElementType type = ElementType::kFloat32;
   std::vector<int64_t> shape{};
   bool may_be_missing = false;  // floats and texts alone: null is NaN, or ""
-  bool may_be_bare = false;     // the one value of a row may stand without its lists
+  bool may_be_bare = false;     // the one value of a row may be given without its lists
 
-  // Gives "float32[-1, 3]".
+  // Returns "float32[-1, 3]".
   std::string describe() const;
 };
 
-// What a signature is for; the path of a request names it.
+// The purpose of a signature; the path of a request names it.
 enum class Verb { kPredict, kClassify, kRegress };
-// Gives "predict", "classify" or "regress".
+// Returns "predict", "classify" or "regress".
 std::string_view to_string(Verb verb);
 
-// What a model takes and gives, for one way of calling it.
+// The inputs and outputs of a model, for one way of calling it.
 struct Signature {
   Verb verb = Verb::kPredict;
   // Axis 0 of every input is the batch.
@@ -51,9 +51,9 @@ class Model {
  public:
   virtual ~Model() = default;
   virtual const std::map<std::string, Signature>& signatures() const = 0;
-  // Answers one batch. `inputs` are those of the signature, or kExamplesInput alone. Throws
-  // InvalidArgument or Corrupt for values that the model cannot take; what is wrong with one
-  // serialized tf.Example begins with its place, "examples[2]: ".
+  // Answers one batch. `inputs` are the inputs of the signature, or kExamplesInput alone. Throws
+  // InvalidArgument or Corrupt for values that the model cannot take; the error for one serialized
+  // tf.Example begins with its place, "examples[2]: ".
   virtual Arrays run(const std::string& signature, const Arrays& inputs) = 0;
 };
 

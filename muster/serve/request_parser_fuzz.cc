@@ -1,5 +1,5 @@
-// The requests in anything: they are the same however the bytes are cut, what is refused stays so,
-// and nothing has more than its limit.
+// Reads requests from any bytes: they are the same however the bytes are cut, a refusal stays, and
+// no part exceeds its limit.
 #include <tuple>
 
 #include "muster/formats/gzip.h"
@@ -16,7 +16,7 @@ using State = RequestParser::State;
 constexpr muster::serve::internal::ParserLimits kLimits = {
     .head_bytes = 512, .path_bytes = 64, .body_bytes = 256};
 
-// The requests, and the status with which the last one is refused; 0 where none is.
+// The requests, and the status with which the last one is refused; 0 if none is.
 struct Read {
   std::vector<std::tuple<std::string, std::string, std::string, bool>> requests;
   int refused = 0;

@@ -1,4 +1,4 @@
-// What the parser makes of bytes, without a connection.
+// The parser's results for bytes, without a connection.
 #include "muster/serve/internal/request_parser.h"
 
 #include <gmock/gmock.h>

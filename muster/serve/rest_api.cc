@@ -69,7 +69,7 @@ Json tensors_json(const std::map<std::string, ArrayInfo>& infos) {
   return all;
 }
 
-// Calls `answer`. An error of a serialized tf.Example names it as it stands in the request.
+// Calls `answer`. An error of a serialized tf.Example names it by its place in the request.
 Arrays in_words_of(const DecodedRequest& request, const std::function<Arrays()>& answer) {
   try {
     return answer();

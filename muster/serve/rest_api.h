@@ -7,10 +7,9 @@
 //   GET  /healthz                                      200 while the process lives
 //   GET  /readyz                                       200 while it wants requests, else 503
 //
-// An error is {"error": "..."}: 400 for what is wrong with the body, 404 for a model, version or
-// path that is not there, 405 for another method, 429 when too many wait, 503 when there is no
-// answer in time or no version yet, 500 when the model fails. 429 and 503 have Retry-After.
-// Thread safety: any thread may ask.
+// An error is {"error": "..."}: 400 for a wrong body, 404 for an unknown model, version or path,
+// 405 for another method, 429 when too many wait, 503 when there is no answer in time or no version
+// yet, 500 when the model fails. 429 and 503 have Retry-After. Thread safety: any thread may ask.
 #pragma once
 
 #include <atomic>
@@ -25,7 +24,7 @@ namespace muster::inline v0_1::serve {
 
 class RestApi {
  public:
-  // `name` is what paths call the model. What is given must outlive this.
+  // `name` is the model's name in paths. The arguments must outlive this.
   RestApi(std::string name, ModelVersions& versions, ServingMetrics& metrics)
       : name_(std::move(name)), versions_(versions), metrics_(metrics) {}
 
@@ -36,7 +35,7 @@ class RestApi {
   void stop_wanting() { wanting_.store(false); }
 
  private:
-  // What a path asks for.
+  // The target of a path.
   struct Target {
     std::string name{};
     std::string version{};  // empty: the newest
@@ -45,7 +44,7 @@ class RestApi {
 
   HttpAnswer route(const HttpRequest& request);
   HttpAnswer fixed_path(const HttpRequest& request);
-  // Reads what follows /v1/models/. Throws NotFound for a path that says nothing.
+  // Reads the part after /v1/models/. Throws NotFound for a path without a meaning.
   static Target target_of(std::string_view rest);
   // Throws NotFound for a version that is not loaded, Unavailable while none is.
   std::shared_ptr<ServedVersion> version_of(const Target& target) const;
@@ -59,7 +58,7 @@ class RestApi {
   std::atomic<bool> wanting_{true};
 };
 
-// Gives the answer {"error": "message; hint"} with the status that fits the kind of the error.
+// Returns the answer {"error": "message; hint"} with the status that fits the kind of the error.
 HttpAnswer answer_of(const Error& error);
 
 }  // namespace muster::inline v0_1::serve

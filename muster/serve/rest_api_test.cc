@@ -56,7 +56,7 @@ TEST_F(RestApiTest, Verbs) {
             "{\"predictions\": [[2.0, 2.0]]}\n");
 }
 
-// Whatever the model calls its examples, who sent them reads where they stand in the request.
+// Whatever the model calls its examples, the error shows the client their place in the request.
 TEST_F(RestApiTest, AnErrorNamesTheExampleByItsPlaceInTheRequest) {
   const auto body_of = [&](const char* path, const char* body) {
     const HttpAnswer answer = ask("POST", path, body);
@@ -86,7 +86,7 @@ TEST_F(RestApiTest, StatusAndMetadata) {
             ask("GET", "/v1/models/m/metadata").body);
 }
 
-TEST_F(RestApiTest, WhatIsNotThere) {
+TEST_F(RestApiTest, UnknownModelsAndPaths) {
   EXPECT_EQ(ask("GET", "/v1/models/mm").body,
             "{\"error\": \"there is no model 'mm' here; did you mean 'm'?\"}\n");
   EXPECT_THAT(ask("POST", "/v1/models/other:predict").body, HasSubstr("this server has 'm'"));

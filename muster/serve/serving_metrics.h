@@ -1,4 +1,4 @@
-// What a server counts, for Prometheus. Thread safety: any thread may count and read.
+// The counters of a server, for Prometheus. Thread safety: any thread may count and read.
 #pragma once
 
 #include <array>

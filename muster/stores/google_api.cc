@@ -18,7 +18,7 @@ using internal::GoogleToken;
 using internal::HttpRequest;
 using internal::HttpResponse;
 
-// {"error": {"status": "NOT_FOUND", "message": "..."}}; the rest of it is the same in other words.
+// {"error": {"status": "NOT_FOUND", "message": "..."}}; the other fields repeat this.
 struct GoogleWords {
   std::string code{};
   std::string message{};

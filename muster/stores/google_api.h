@@ -26,10 +26,10 @@ class GoogleApi {
     std::string url{};
     std::string body = {};  // JSON; empty: none
   };
-  // Sends it with a token, and returns the body of the answer. Only GET is tried again when
-  // something breaks: what else was asked may have been done. Returns InvalidArgument, and sends
-  // nothing, where there are no credentials; otherwise NotFound for 404, InvalidArgument for what
-  // the service refuses, Unavailable for what may work later, with the service's own words.
+  // Sends it with a token, and returns the body of the answer. Only GET is tried again after a
+  // failure: other requests may have been done. Returns InvalidArgument, and sends nothing, if
+  // there are no credentials; otherwise NotFound for 404, InvalidArgument for a refused request,
+  // Unavailable for a failure that may pass, with the service's own words.
   Result<std::string> send(const Call& call);
 
  private:

@@ -1,4 +1,5 @@
-// What stores say and what their users name, as anything: it ends, and what is read makes sense.
+// Any bytes as answers of stores and as names of users: the parsers end, and their results make
+// sense.
 #include <cmath>
 
 #include "muster/base/outside_name.h"

@@ -10,7 +10,7 @@
 namespace muster::inline v0_1::stores {
 namespace {
 
-constexpr int kLongestRetry = 86400;  // seconds: who waits for longer is not noticed to wait
+constexpr int kLongestRetry = 86400;  // seconds: a longer wait looks like a hang
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Where credentials are found, against stand-ins of the servers that give them.
+// The places of credentials, with stand-ins of the servers that give them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <openssl/evp.h>
@@ -223,7 +223,7 @@ TEST_F(CredentialsTest, AServiceThatIsBusyIsNotTakenForNone) {
   EXPECT_FALSE(GoogleCredentials(environment, limits_).get().ok());
 }
 
-// A file that was cut off ends within the key: what is wrong is told without quoting it.
+// A file that was cut off ends within the key: the error describes the mistake without quoting it.
 TEST_F(CredentialsTest, ErrorsQuoteNoSecrets) {
   const std::string cut = R"({"type": "service_account", "private_key": "TOPSECRET)";
   const auto google =

@@ -1,4 +1,4 @@
-// What docs/buckets.md promises of limits, retries and variables.
+// The promises of docs/buckets.md about limits, retries and variables.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

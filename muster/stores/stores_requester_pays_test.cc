@@ -1,4 +1,4 @@
-// Buckets for which who asks pays.
+// Buckets for which the requester pays.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ TEST(RequesterPays, S3) {
   service.set_requester_pays(true);
   use(*internal::quick_s3_store(service.environment().with("AWS_REQUEST_PAYER", "requester")),
       "s3://bucket/d");
-  // It is said where somebody may have meant to pay, and not to who does.
+  // It is reported to a user who may have meant to pay, and not to one who does.
   const auto files = internal::quick_s3_store(service.environment());
   for (const Error& refused :
        {files->read_file("s3://bucket/f").error(), files->info("s3://bucket/f").error(),

@@ -8,7 +8,7 @@
 namespace muster::inline v0_1::stores {
 namespace {
 
-// A store that was there and is away, and a clock that sleeping moves.
+// A store that was available and is away, and a clock that sleeping moves.
 class SharedPatienceTest : public ::testing::Test {
  protected:
   SharedPatienceTest() {

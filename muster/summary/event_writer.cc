@@ -104,7 +104,7 @@ void EventWriter::write_locked() {
   buffer_.clear();
   buffered_events_ = 0;
   if (written.ok()) return;
-  // A record may be cut off; readers would not see what follows it in the same file.
+  // A record may be cut off; readers would not see later records in the same file.
   file_.reset();
   throw written.error().with_context(
       fmt::format("{} summary events for '{}' were lost", lost, directory_));

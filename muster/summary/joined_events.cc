@@ -9,8 +9,8 @@
 namespace muster::inline v0_1::summary::internal {
 namespace {
 
-// The bytes that the first record of an event file takes, which tells its version: a length of 8
-// bytes, the checksum of that, the event, and its checksum.
+// The bytes of the first record of an event file, which contains its version: a length of 8 bytes,
+// the checksum of that, the event, and its checksum.
 size_t header_bytes(const std::string& file) {
   constexpr size_t kAround = 8 + 4 + 4;
   if (file.size() < kAround) return 0;
@@ -63,7 +63,7 @@ bool JoinedEvents::read_old(const std::function<bool()>& stop) {
                  (part.ok() ? "'" + parts_[i].path + "' was changed" : part.error().message()));
       return false;
     }
-    // One file tells its version once.
+    // One file contains its version once.
     next.content +=
         i == 0 && begins ? part.value() : part.value().substr(header_bytes(part.value()));
     if (i > 0 || !begins) next.leaving.push_back(parts_[i].path);

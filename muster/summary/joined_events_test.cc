@@ -31,7 +31,7 @@ void send(MemoryStore& store, int64_t step) {
   store.write_atomically(name_of(step), file).value();
 }
 
-// The steps that somebody reads who begins now.
+// The steps that a new reader sees.
 std::vector<int64_t> steps_there(MemoryStore& store) {
   std::vector<int64_t> steps;
   for (const std::string& path : formats::list_event_files(store, kRun).value()) {
@@ -78,7 +78,7 @@ TEST(JoinedEvents, ManyBecomeFew) {
 
 // A reader that continues from where it was in each file, as TensorBoard does, and looks now and
 // then, sees each event once.
-TEST(JoinedEvents, WhoReadsOnSeesEachEventOnce) {
+TEST(JoinedEvents, AReaderThatContinuesSeesEachEventOnce) {
   MemoryStore store;
   ManualClock clock;
   JoinedEvents joined(store, clock, {.after_seconds = 600, .files = 4, .most_bytes = 1'000});
@@ -97,7 +97,7 @@ TEST(JoinedEvents, WhoReadsOnSeesEachEventOnce) {
     send(store, step);
     joined.add(name_of(step));
     joined.join(goes_on);
-    // Behind a look of 5 minutes ago at the most.
+    // After a look that was 5 minutes ago at most.
     if (random.uniform() < 0.3 || step % 5 == 0) look();
     clock.advance(std::chrono::minutes(1));
   }
@@ -105,9 +105,9 @@ TEST(JoinedEvents, WhoReadsOnSeesEachEventOnce) {
   EXPECT_EQ(seen, steps_until(200));
 }
 
-// Whichever request fails, for once or for a while, or is done and its answer lost, nothing is
-// lost, and in the end nothing is there twice.
-TEST(JoinedEvents, WhateverFailsNothingIsLostOrTwice) {
+// Whichever request fails, once or for a while, or is done and its answer lost, no event is lost,
+// and in the end none occurs twice.
+TEST(JoinedEvents, FailuresNeitherLoseNorRepeatEvents) {
   for (int64_t fails = 0; fails < 24; ++fails) {
     for (const auto& [once, done] : std::vector<std::pair<bool, bool>>{
              {true, false}, {false, false}, {true, true}, {false, true}}) {
@@ -148,7 +148,7 @@ TEST(JoinedEvents, AFileCostsThreeRequestsAtMost) {
   EXPECT_LE(store.requests(), 3 * 40);
 }
 
-TEST(JoinedEvents, WhoEndsDoesNotBeginToJoin) {
+TEST(JoinedEvents, AProcessThatEndsDoesNotBeginToJoin) {
   MemoryStore store;
   ManualClock clock;
   JoinedEvents joined(store, clock, {.after_seconds = 60, .files = 4});
@@ -161,7 +161,7 @@ TEST(JoinedEvents, WhoEndsDoesNotBeginToJoin) {
   EXPECT_EQ(store.objects().size(), 4u);
 }
 
-// A file that somebody removed holds up no others.
+// A file that was removed holds up no others.
 TEST(JoinedEvents, OneThatIsGoneIsPassedOver) {
   MemoryStore store;
   ManualClock clock;

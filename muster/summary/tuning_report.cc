@@ -24,7 +24,7 @@ bool is_pipe(const std::string& path) {
   return std::filesystem::is_fifo(path, ignored);
 }
 
-// Of what is there already, whole lines.
+// The whole lines of the existing file.
 std::vector<std::string> lines_of(const std::string& path) {
   std::vector<std::string> lines;
   if (is_pipe(path)) return lines;
@@ -35,7 +35,7 @@ std::vector<std::string> lines_of(const std::string& path) {
   return lines;
 }
 
-// What is reported: the names, and the numbers.
+// The reported values: the names, and the numbers.
 std::vector<std::pair<std::string, double>> chosen(
     const std::string& tag, const std::string& folder,
     const std::vector<std::pair<std::string, double>>& values) {
@@ -50,7 +50,7 @@ std::vector<std::pair<std::string, double>> chosen(
   return all;
 }
 
-// Written in place, as the package does: who reads it may have the file open.
+// Written in place, as the package does: a reader may have the file open.
 bool write(const std::string& path, const std::vector<std::string>& lines) {
   std::error_code ignored;  // a folder that cannot be made shows when the file is opened
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);

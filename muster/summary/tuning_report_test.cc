@@ -33,7 +33,7 @@ class TuningReportTest : public ::testing::Test {
   ManualClock clock_{{.wall_seconds = 1525851440.5}};
 };
 
-// The fields and kinds of what hypertune.report_hyperparameter_tuning_metric() writes.
+// The fields and kinds that hypertune.report_hyperparameter_tuning_metric() writes.
 TEST_F(TuningReportTest, IsWhatThePackageWrites) {
   report(trial_, "eval", {{"accuracy", 0.987}}, 1000);
   ASSERT_EQ(lines().size(), 1u);
@@ -41,7 +41,7 @@ TEST_F(TuningReportTest, IsWhatThePackageWrites) {
                                                   "timestamp": 1525851440.5, "trial": "3"})"));
 }
 
-TEST_F(TuningReportTest, WhoeverIsNoTrialReportsNothing) {
+TEST_F(TuningReportTest, AProcessThatIsNoTrialReportsNothing) {
   report({{"CLOUD_ML_HP_METRIC_FILE", path_}}, "eval", {{"accuracy", 1}}, 1);
   report(trial_.with("CLOUD_ML_TRIAL_ID", ""), "eval", {{"accuracy", 1}}, 1);
   EXPECT_FALSE(std::ifstream(path_).good());

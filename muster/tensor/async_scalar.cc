@@ -35,7 +35,7 @@ AsyncScalar::AsyncScalar(AsyncScalar&&) noexcept = default;
 AsyncScalar& AsyncScalar::operator=(AsyncScalar&&) noexcept = default;
 
 double AsyncScalar::value() const {
-  // What a device computes ends; it is asked as LibTorch waits for it, without sleeping.
+  // A device's computation ends by itself; it is polled as LibTorch waits for it, without sleeping.
   if (!copied_) return number_;
   while (!copied_->event.query()) std::this_thread::yield();
   return copied_->here.item<double>();

@@ -10,8 +10,8 @@ namespace muster::inline v0_1 {
 
 class AsyncScalar {
  public:
-  // Lets the number of a tensor with one element come to the CPU, as it is now. What this thread
-  // lets the device do from now on does not delay it.
+  // Copies the number of a tensor with one element to the CPU, as it is now. Later work of this
+  // thread on the device does not delay it.
   explicit AsyncScalar(const Tensor& number);
   ~AsyncScalar();
   AsyncScalar(AsyncScalar&&) noexcept;
@@ -22,8 +22,8 @@ class AsyncScalar {
 
  private:
   struct Copied;
-  double number_ = 0;               // where it was on the CPU
-  std::unique_ptr<Copied> copied_;  // where it was not
+  double number_ = 0;               // if it was on the CPU
+  std::unique_ptr<Copied> copied_;  // if it was not
 };
 
 }  // namespace muster::inline v0_1

@@ -10,10 +10,9 @@
 
 namespace muster::inline v0_1 {
 
-// Gives a tensor [elements] full of `value`, of the dtype and device of `like`, aligned to 64
-// bytes. Tensors with different places, from 0 to 15, stand apart in the caches: each begins some
-// 64 KiB further than the one before. Short tensors, and those that are not on a CPU, need no
-// place.
+// Returns a tensor [elements] full of `value`, of the dtype and device of `like`, aligned to 64
+// bytes. Tensors with different places, from 0 to 15, are apart in the caches: each begins some 64
+// KiB further than the one before. Short tensors, and tensors that are not on a CPU, need no place.
 Tensor cache_colored(int64_t elements, double value, const Tensor& like, int64_t place);
 
 }  // namespace muster::inline v0_1

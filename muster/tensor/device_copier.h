@@ -9,17 +9,16 @@
 
 namespace muster::inline v0_1 {
 
-// The copy runs while the device computes: on a stream of its own, and from pinned memory where
-// that helps. What this thread lets the device do afterwards waits until the copy is complete.
+// The copy runs while the device computes: on a stream of its own, and from pinned memory if that
+// helps. Later work of this thread on the device waits until the copy is complete.
 class DeviceCopier {
  public:
   // For the CPU it copies nothing.
   explicit DeviceCopier(Device device);
 
   Device device() const { return device_; }
-  // Gives the element with its tensors on the device. Tensors that are there already stay as they
-  // are, and texts too. on_host() knows what they were copied from, until the next call on this
-  // thread.
+  // Returns the element with its tensors on the device. Tensors that are on it already, and texts,
+  // stay unchanged. on_host() knows their sources, until the next call on this thread.
   Element operator()(const Element& element) const;
 
  private:

@@ -1,4 +1,4 @@
-// What comes to the CPU from a device, and what need not: on a stand-in for one.
+// Values that come to the CPU from a device, and values that need not: on a stand-in for one.
 #include "muster/tensor/device_copier.h"
 
 #include <c10/core/InferenceMode.h>
@@ -44,7 +44,7 @@ TEST(DeviceCopier, TellsOfWhatItsTensorsWereCopied) {
   EXPECT_TRUE(on_host(next.values()[0].tensor()).equal(x + 1));
 }
 
-TEST(DeviceCopier, NothingIsKeptBehindIt) {
+TEST(DeviceCopier, NothingIsKeptAfterIt) {
   const Tensor x = torch::arange(6);
   {
     const DeviceCopier copier(test_device(1));
@@ -69,7 +69,7 @@ TEST(AsyncScalar, IsTheNumberAsItWas) {
   const AsyncScalar of_cpu(here);
   here.add_(1);
   EXPECT_EQ(of_cpu.value(), 2.5);
-  // On a stream whose work waits until somebody asks.
+  // On a stream whose work waits until it is polled.
   const c10::StreamGuard side(side_stream());
   Tensor there = torch::full({1}, 2.5).to(test_device(1), kBFloat16);
   there.requires_grad_();
@@ -84,7 +84,7 @@ TEST(AsyncScalar, DoesNotWaitBeforeItIsAskedFor) {
   std::optional<TestDevicesAtWork> at_work(std::in_place);
   const AsyncScalar late(torch::full({}, 3.0).to(test_device(1)));
   std::future<double> value = std::async(std::launch::async, [&] { return late.value(); });
-  // That it does not come too early shows in this time, or not at all.
+  // If it came too early, that would show in this time.
   EXPECT_EQ(value.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
   at_work.reset();
   ASSERT_EQ(value.wait_for(std::chrono::seconds(60)), std::future_status::ready);

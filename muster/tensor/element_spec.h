@@ -9,7 +9,7 @@
 
 namespace muster::inline v0_1 {
 
-// Gives JSON: the structure, and kind, dtype and trailing shape of every value of a batch.
+// Returns JSON: the structure, and kind, dtype and trailing shape of every value of a batch.
 MUSTER_PART_EXPORT std::string encode_batch_spec(const Element& batch);
 // Makes a batch of that form with zero rows. Throws Internal when encode_batch_spec() did not write
 // the text.

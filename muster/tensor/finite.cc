@@ -41,7 +41,7 @@ bool all_between(const Tensor& tensor, double low, double high) {
     return between;
   }
   const auto [least, most] = at::aminmax(given);
-  // What is no number compares with nothing.
+  // NaN compares with nothing.
   return least.item<double>() >= low && most.item<double>() <= high;
 }
 

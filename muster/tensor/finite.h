@@ -12,14 +12,14 @@
 
 namespace muster::inline v0_1 {
 
-// Whether no number of the tensor is infinite or NaN; true for an undefined one and for one that
-// holds no floating-point numbers.
+// Whether no number of the tensor is infinite or NaN; true for an undefined one and for one without
+// floating-point numbers.
 bool all_finite(const Tensor& tensor);
-// Whether all numbers of the tensor, which has a real dtype, are from `low` to `high`, both of
-// which may be reached; false where one is NaN, and true for no numbers.
+// Whether all numbers of the tensor, which has a real dtype, are from `low` to `high`, both
+// inclusive; false if one is NaN, and true for no numbers.
 MUSTER_PART_EXPORT bool all_between(const Tensor& tensor, double low, double high);
-// Gives "variable cnn/dense/kernel holds nan (element 17 of float32[10, 2])", and nothing when all
-// numbers are finite.
+// Returns "variable cnn/dense/kernel holds nan (element 17 of float32[10, 2])", and nothing when
+// all numbers are finite.
 MUSTER_PART_EXPORT std::optional<std::string> find_non_finite(const std::string& name,
                                                               const Tensor& tensor);
 // Describes the first variable, in creation order, that is not finite.

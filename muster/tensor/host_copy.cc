@@ -8,7 +8,7 @@ namespace muster::inline v0_1 {
 namespace {
 
 struct Noted {
-  // As long as a tensor has it, another one cannot have the same.
+  // As long as a tensor has it, another tensor cannot have the same address.
   c10::weak_intrusive_ptr<c10::StorageImpl> storage;
   int64_t offset = 0;
   uint32_t version = 0;
@@ -17,7 +17,7 @@ struct Noted {
 
 thread_local std::vector<Noted> noted;
 
-// Whether its numbers are those of its memory, one after the other, and changes of it are counted.
+// Whether its numbers are in its memory, one after the other, and its changes are counted.
 bool is_plain(const Tensor& tensor) {
   return tensor.has_storage() && tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg() &&
          !tensor.is_inference();

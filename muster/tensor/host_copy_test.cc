@@ -8,7 +8,7 @@
 namespace muster::inline v0_1 {
 namespace {
 
-// "meta" stands for a device: its tensors have no numbers, so none can come from there.
+// "meta" represents a device: its tensors have no numbers, so none can come from there.
 Tensor there(const Tensor& here) { return here.to(at::kMeta); }
 
 TEST(HostCopy, IsThatOfTheWholeTensorUntilItChanges) {

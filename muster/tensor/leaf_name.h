@@ -9,11 +9,11 @@
 
 namespace muster::inline v0_1 {
 
-// Gives the way to leaf `leaf`, counted as in Element::values(), through the parts of an element:
-// "age", "[0].age". It is empty where the leaf is all there is.
+// Returns the way to leaf `leaf`, counted as in Element::values(), through the parts of an element:
+// "age", "[0].age". It is empty if the leaf is all there is.
 std::string leaf_name(const Structure& structure, int64_t leaf);
 
-// Gives `error` with that name in front of its message.
+// Returns `error` with that name in front of its message.
 Error with_leaf_name(const Error& error, const Structure& structure, size_t leaf);
 
 }  // namespace muster::inline v0_1

@@ -182,7 +182,7 @@ TEST(ThreadsTest, AVariableThatIsNoNumberIsRefused) {
   const std::string kept = before == nullptr ? "" : before;
   ::setenv("MUSTER_THREADS", "x", 1);
   EXPECT_THROW(set_threads(0), Error);
-  EXPECT_EQ(set_threads(1), 1);  // who gives a count does not ask
+  EXPECT_EQ(set_threads(1), 1);  // a program that gives a count does not ask
   ::setenv("MUSTER_THREADS", kept.c_str(), 1);
 }
 
@@ -223,8 +223,9 @@ TEST(ThreadsTest, ProcessesThatALauncherStartedShareTheCores) {
   EXPECT_EQ(set_threads(1), 1);
 }
 
-// What one writes: the parts of an element are made on the way, and gone at the end of the line.
-TEST(ElementTest, WhatComesOfATemporaryOutlivesIt) {
+// A usual line of a program: the parts of an element are made on the way, and gone at the end of
+// the line.
+TEST(ElementTest, ValuesOfATemporaryOutliveIt) {
   const Element batch = Element::dict(
       {{"name", Value(Strings(std::vector<std::string>{"a rather long name, on the heap", "b"}))},
        {"x", torch::arange(3)}});

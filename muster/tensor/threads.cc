@@ -17,13 +17,13 @@ namespace {
 
 std::atomic<int> configured{0};
 
-// Reads the first number of a list. OpenMP itself complains about what is no number.
+// Reads the first number of a list. OpenMP itself complains about text that is no number.
 int threads_of_openmp() {
   const char* text = std::getenv("OMP_NUM_THREADS");
   return text == nullptr ? 0 : std::atoi(text);
 }
 
-// The cores of this process: of those it may use, its share where a launcher started several
+// The cores of this process: among those it may use, its share if a launcher started several
 // processes on this machine and has not bound each to cores of its own.
 int own_cores() {
   cpu_set_t set;

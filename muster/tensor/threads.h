@@ -11,7 +11,7 @@ namespace muster::inline v0_1 {
 // started on one machine and did not bind to cores have equal shares. Returns the count in force.
 // Throws InvalidArgument for a MUSTER_THREADS that is no positive number.
 MUSTER_PART_EXPORT int set_threads(int threads);
-// Gives the count in force.
+// Returns the count in force.
 int num_threads();
 
 // Applies the count to the calling thread: LibTorch keeps it per thread and BLAS does not see it

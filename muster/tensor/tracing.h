@@ -1,5 +1,5 @@
-// Tells what is exported from what is computed: while a model is traced, each operation of LibTorch
-// on this thread is noted, and nothing else is. So a value that a loop of ours writes must be made
+// Distinguishes exporting from computing: while a model is traced, each operation of LibTorch on
+// this thread is recorded, and nothing else is. So a value that a loop of ours writes must be made
 // apart, or refused. Thread safety: of the calling thread.
 #pragma once
 

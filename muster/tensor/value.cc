@@ -13,7 +13,7 @@ int64_t elements_of(const Shape& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
-// Gives the elements in one row of axis 0.
+// Returns the elements in one row of axis 0.
 int64_t row_elements(const Shape& shape) {
   return std::accumulate(shape.begin() + 1, shape.end(), int64_t{1}, std::multiplies<>());
 }
@@ -25,7 +25,7 @@ void check_range(int64_t begin, int64_t end, int64_t rows) {
   }
 }
 
-// Tells whether rows of both can stand in one value. REQUIRES: neither is a scalar.
+// Whether rows of both can be in one value. REQUIRES: neither is a scalar.
 bool same_rows(const Value& a, const Value& b) {
   if (a.is_tensor() != b.is_tensor()) return false;
   if (a.is_tensor()) {

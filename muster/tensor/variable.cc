@@ -14,7 +14,7 @@
 namespace muster::inline v0_1 {
 namespace {
 
-// Gives "[3, 1]": where element `index` of a flat tensor stands.
+// Returns "[3, 1]": the place of element `index` of a flat tensor.
 std::string place_of(int64_t index, at::IntArrayRef sizes) {
   std::vector<int64_t> place(sizes.size());
   for (size_t axis = sizes.size(); axis-- > 0;) {
@@ -24,8 +24,8 @@ std::string place_of(int64_t index, at::IntArrayRef sizes) {
   return describe(place);
 }
 
-// Gives the numbers as int64, contiguous, on the CPU. Throws unless they are rows of the table, or,
-// where `none` is allowed, below 0.
+// Returns the numbers as int64, contiguous, on the CPU. Throws unless they are rows of the table,
+// or, if `none` is allowed, below 0.
 Tensor checked_ids(const VariableSpec& spec, int64_t size, const Tensor& ids, bool none) {
   if (ids.scalar_type() != kInt64 && ids.scalar_type() != kInt32) {
     throw invalid_argument(

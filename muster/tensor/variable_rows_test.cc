@@ -1,4 +1,4 @@
-// What a variable gives of its rows, and what it notes of that.
+// The rows that a variable returns, and its notes about them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -38,10 +38,10 @@ namespace {
   return true;
 }();
 
-// How much of a tensor is read at a time where it is not needed as a whole, in bytes.
+// How much of a tensor is read at a time if it is not needed as a whole, in bytes.
 constexpr uint64_t kWindow = uint64_t{4} << 20;
 
-// A dtype in the files, and the one that tensors of it have here.
+// A dtype in the files, and its dtype in Muster.
 struct DtypeRow {
   BundleDtype theirs;
   DType ours;
@@ -249,7 +249,7 @@ class TensorflowCheckpoint final : public CheckpointReader {
   const BundleReader bundle_;
   Checkpoint header_;
   std::map<std::string, std::string> keys_;  // in the bundle, by Muster's names
-  std::set<std::string> counts_;             // of steps that stand in no variable
+  std::set<std::string> counts_;             // of steps that no variable contains
   mutable std::mutex mutex_;
   mutable std::set<std::pair<int, uint64_t>> verified_;
 };

@@ -42,7 +42,7 @@ TEST(AddedLossesTest, JoinTheLossThatAllEntriesShare) {
               HasSubstr("the step has several losses"));
 }
 
-// The loss of an evaluation is that of the data, 7, with both kinds of penalties.
+// The loss of an evaluation is the loss of the data, 7, with both kinds of penalties.
 TEST(AddedLossesTest, AnEvaluatedLossHasThePenalties) {
   const auto dense = [] {
     return Dense(2, {.use_bias = false,

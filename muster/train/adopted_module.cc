@@ -60,8 +60,8 @@ std::vector<Registered> registered(const torch::nn::Module& module) {
   return all;
 }
 
-// Which tensors are in use as which variables. One that two contexts wrote to would be neither's:
-// training and evaluation, or two replicas in threads, must not share a module.
+// Which tensors are in use as which variables. A tensor that two contexts wrote to would belong to
+// neither: training and evaluation, or two replicas in threads, must not share a module.
 class Claims {
  public:
   // The variable that has the tensor already.

@@ -1,5 +1,5 @@
-// What evaluations of a model said so far, from the events they wrote and from what a run is told.
-// Thread safety: belongs to one thread.
+// The results of a model's evaluations so far, from the events that they wrote and from the notices
+// of a run. Thread safety: belongs to one thread.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@ namespace muster::inline v0_1 {
 
 class EvaluationHistory {
  public:
-  // `eval_dir` is that of Estimator::eval_dir(); it need not exist yet. `fs` outlives the history.
+  // `eval_dir` is Estimator::eval_dir(); it need not exist yet. `fs` outlives the history.
   EvaluationHistory(FileSystem& fs, std::string eval_dir);
 
   const std::string& eval_dir() const { return eval_dir_; }
-  // Reads what the event files hold now; whether anything changed since the last call. Of one step
-  // the later values count; a file that ends inside a record, or is damaged, counts up to there.
+  // Reads the event files; returns whether anything changed since the last call. The later values
+  // of a step count; a file that ends inside a record, or is damaged, counts up to there.
   bool read();
   // Adds an evaluation that was just made; read() forgets it, for by then the events have it.
   void add(int64_t global_step, const std::map<std::string, double>& results);
-  // The values of `metric` by step, those of steps in [first_step, last_step], with the precision
-  // of events (float32). Throws InvalidArgument listing the names there are when there are
-  // evaluations and none of them has it.
+  // The values of `metric` by step, for steps in [first_step, last_step], with the precision of
+  // events (float32). Throws InvalidArgument listing the existing names if there are evaluations
+  // and none of them has it.
   std::map<int64_t, double> values(const std::string& metric, int64_t first_step,
                                    int64_t last_step) const;
 

@@ -54,7 +54,7 @@ TrainerOptions saving_every(int64_t steps, const std::string& model_dir,
           .hooks = std::move(hooks)};
 }
 
-// Writes down what it is told, and throws or stops where it is asked to.
+// Records its calls, and throws or stops where it is asked to.
 class Diary : public Hook {
  public:
   explicit Diary(std::string name, Told& told, std::string throws_in = "",
@@ -148,7 +148,7 @@ TEST(LifecycleTest, EachThatBeganIsToldOfTheErrorInReverse) {
               ElementsAre(broke("c"), broke("b"), broke("a")));
   EXPECT_THAT(behind(told_when_it_throws("saved 0"), "b saved 0"),
               ElementsAre(broke("c"), broke("b"), broke("a")));
-  // What did not begin has nothing to let go; what ended let it go.
+  // A hook that did not begin has nothing to release; a hook that ended has released it.
   EXPECT_THAT(behind(told_when_it_throws("begin"), "b begin"), ElementsAre(broke("a")));
   EXPECT_THAT(behind(told_when_it_throws("end 2"), "b end 2"), ElementsAre(broke("c")));
 }

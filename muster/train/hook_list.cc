@@ -14,7 +14,7 @@
 namespace muster::inline v0_1 {
 namespace {
 
-// Makes a call of a hook. What it throws says which call that was.
+// Makes a call of a hook. Its error says which call that was.
 template <typename Call>
 void tell(const Hook& hook, const char* call, std::optional<int64_t> step, const Call& make) {
   try {

@@ -28,7 +28,7 @@ std::string logged(const std::function<void()>& fn) {
   return ::testing::internal::GetCapturedStderr();
 }
 
-TEST(StepTimerTest, WhatARollBackTookBackIsDueAgain) {
+TEST(StepTimerTest, StepsThatWereRolledBackAreDueAgain) {
   StepTimer timer(3);
   std::vector<int64_t> due;
   for (const int64_t step : {1, 2, 3, 4, 5, 3, 4, 5, 6, 7, 2, 3, 4, 5, 6, 7, 8}) {

@@ -1,4 +1,4 @@
-// The hooks that tell values and rates of a run.
+// The hooks that report values and rates of a run.
 #include <fmt/format.h>
 
 #include <optional>

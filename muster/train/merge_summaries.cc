@@ -31,7 +31,7 @@ double weighted_mean(std::vector<json> numbers) {
                            [](const json& number) { return number[0].get<int64_t>(); });
   const auto value = [](const json& number) { return number[1].get<double>(); };
   const double first = value(numbers[0]);
-  // What is the same everywhere is not rounded.
+  // A number that is the same everywhere is not rounded.
   const auto same = [&](const json& number) { return value(number) == first; };
   if (std::ranges::all_of(numbers, same)) return first;
   double sum = 0, weights = 0;

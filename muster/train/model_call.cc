@@ -32,10 +32,10 @@ std::string variables_there_are(const VariableStore& store) {
   return join(each, ", ");
 }
 
-// What the user can do about it.
+// Advice for the user.
 std::string hint_for(const std::string& said, const Batch& batch, const ModelContext& context) {
   if (const auto hint = hint_of_mixed_devices(said, context.device())) return *hint;
-  // What torch::nn's BatchNorm says in training.
+  // The message of torch::nn's BatchNorm in training.
   if (said.find("Expected more than 1 value per channel when training") != std::string::npos) {
     return "BatchNorm cannot normalize a batch of one row: use a larger batch, and leave out what "
            "an epoch leaves over with batch(n, {.drop_remainder = true})";
@@ -48,8 +48,8 @@ std::string hint_for(const std::string& said, const Batch& batch, const ModelCon
   return form;
 }
 
-// What layers added joins the loss; in evaluation the penalties of the weights too, which join a
-// training step when its update is made.
+// The losses that layers added are added to the loss; in evaluation also the penalties of the
+// weights, which are added to a training step when its update is made.
 void join_losses(EstimatorSpec& spec, Mode mode, const Batch& batch, ModelContext& context) {
   const std::vector<Tensor> added = context.calls().take_losses();
   if (mode == Mode::kPredict) return;

@@ -1,5 +1,5 @@
-// One call of a model function, with errors that say where it was made and on what.
-// Thread safety: as the model function and its context.
+// One call of a model function, with errors that name its place and its batch. Thread safety: as
+// the model function and its context.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ namespace muster::inline v0_1 {
 // Where a call is made, as errors say it: "at step 7 on worker 1".
 struct CallPlace {
   std::string_view where{};                           // "at step"
-  int64_t number = -1;                                // not said when it is negative
-  const distribute::ReplicaPlace* replica = nullptr;  // not said when it is alone, or not given
+  int64_t number = -1;                                // not named if it is negative
+  const distribute::ReplicaPlace* replica = nullptr;  // not named if it is alone, or not given
 };
 
-// The validated record. What is thrown says the place, as rethrow_with_place() does; the hint for
-// what LibTorch throws (shapes that do not fit, most often) is the form of the batch.
+// Returns the validated EstimatorSpec. Exceptions name the place, as with rethrow_with_place(); the
+// hint for LibTorch's exceptions (shapes that do not fit, most often) is the form of the batch.
 EstimatorSpec call_model(const ModelFn& model_fn, const Batch& batch, Mode mode,
                          ModelContext& context, const CallPlace& place);
 

@@ -38,7 +38,7 @@ class ChangedInPlace : public ::testing::Test {
     if (mode == Mode::kEval) return EstimatorSpec::eval(loss, {});
     return EstimatorSpec::train(loss, context.optimizer(optim::sgd({})).minimize(loss));
   }
-  // Of one batch, again and again.
+  // The same batch, again and again.
   static Dataset ones() { return Dataset::from_tensor_slices(torch::ones({4})).repeat(3).batch(4); }
 
   const json no_params_ = json::object();
@@ -68,8 +68,8 @@ TEST_F(ChangedInPlace, ABatchOfAnEvaluationIsChangedOnce) {
   EXPECT_THAT(sums_, Each(8.0));
 }
 
-// Data without an end are told at once, where nothing else ends the evaluation.
-TEST_F(ChangedInPlace, AnEvaluationWithoutAnEndIsTold) {
+// Endless data is reported at once, if nothing else ends the evaluation.
+TEST_F(ChangedInPlace, AnEvaluationWithoutAnEndIsReported) {
   const auto endless = [] {
     return Dataset::from_tensor_slices(torch::ones({4})).repeat().batch(4);
   };

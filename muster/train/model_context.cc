@@ -21,7 +21,7 @@ using nlohmann::json;
 
 namespace {
 
-// How a T is called in an error, and what it is in `value`; nothing when that is none.
+// The name of a T in an error, and its description in `value`; nothing if that is none.
 template <typename T>
 struct Reader;
 
@@ -146,7 +146,7 @@ void ModelContext::read_param(const std::string& name, std::vector<std::string>&
 
 namespace {
 
-// The first call tells what the model takes, for its graph.
+// The first call shows the inputs of the model, for its graph.
 void note_inputs(NamedModel& model, const std::vector<Tensor>& inputs) {
   if (!model.inputs.empty()) return;
   for (const Tensor& input : inputs) {
@@ -161,7 +161,7 @@ RandomKey key_of_step(uint64_t seed, int64_t global_step, int64_t replica, int64
   const RandomKey key =
       derive_key(seed, {id_of("model function"), static_cast<uint64_t>(global_step),
                         static_cast<uint64_t>(replica), id_of(name)});
-  // Beyond what next_random_key() derives.
+  // Beyond the keys of next_random_key().
   return batch == 0 ? key : key.derive(static_cast<uint64_t>(batch) << 32);
 }
 
@@ -200,7 +200,7 @@ PlainFunction plain_function(const std::function<Layer()>& make) {
   return plain == nullptr ? nullptr : *plain;
 }
 
-// Whether both come from one place of the source: what a lambda captures may differ.
+// Whether both come from one place of the source: a lambda's captures may differ.
 bool made_by(const NamedModel& model, const std::function<Layer()>& make) {
   return *model.made_by == make.target_type() && model.made_by_function == plain_function(make);
 }

@@ -96,7 +96,8 @@ void ModelRunner::build(const Batch& batch) {
 EstimatorSpec ModelRunner::run(const Batch& batch, int64_t index) {
   build(batch);
   torch::NoGradGuard no_grad;
-  // The batch stands where training has the replica: each has its own random numbers.
+  // The index of the batch takes the place of the replica in training: each has its own random
+  // numbers.
   internal::begin_step(context_, global_step_, index);
   return call_model(model_fn_, batch, mode_, context_, {.where = "on batch", .number = index + 1});
 }

@@ -1,4 +1,4 @@
-// What drivers of a model function do with its context: they tell it each step, and look at the
+// The use of a model function's context by its drivers: they announce each step, and look at the
 // models that the function named. Thread safety: as the context.
 #pragma once
 
@@ -10,7 +10,8 @@
 
 namespace muster::inline v0_1::internal {
 
-// Goes before every call of the model function. `batch` is the place among those of one update.
+// Called before every call of the model function. `batch` is its place among the batches of one
+// update.
 void begin_step(ModelContext& context, int64_t global_step, int64_t replica, int64_t batch = 0);
 
 // The models that were called so far, by name, in no order.

@@ -1,5 +1,5 @@
-// What optimizers keep in a checkpoint, found by its name.
-// Thread safety: pure functions of what they are given.
+// The optimizers' tensors in a checkpoint, found by name. Thread safety: pure functions of their
+// arguments.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace muster::inline v0_1 {
 
-// Gives "Adam" for the tensor "Adam/iterations", in which that optimizer counts its updates; and
+// Returns "Adam" for the tensor "Adam/iterations", in which that optimizer counts its updates; and
 // nothing for another tensor.
 std::optional<std::string> optimizer_of_counter(const std::string& name, const Tensor& tensor);
 

@@ -87,7 +87,8 @@ int64_t digest_of(int64_t digest, const Tensor& tensor) {
   return extend_crc32c(static_cast<uint32_t>(digest), bytes);
 }
 
-// What a replica brings: numbers of its tensors by which others see whether theirs are the same.
+// The facts that a replica sends: numbers about its tensors by which others see whether theirs are
+// the same.
 enum Fact { kTensors, kValues, kGradients, kProcess, kAddress, kFacts };
 
 }  // namespace
@@ -144,7 +145,7 @@ void OwnTraining::check(const BackwardWatch& watch, const Batch* batch, bool min
     ++compared_;
     compare(watch, batch, minimizes);
   }
-  // What first happens late is looked at in the next call.
+  // A call that first happens late is looked at the next time.
   collect_ = compared_ < kCompared ? std::max(collect_, 1) : 0;
 }
 
@@ -166,7 +167,7 @@ void OwnTraining::compare(const BackwardWatch& watch, const Batch* batch, bool m
   for (const Tensor& leaf : watch.leaves()) {
     if (given.contains(leaf.unsafeGetTensorImpl())) continue;
     const bool own = variables.contains(leaf.unsafeGetTensorImpl());
-    // Muster's step drops the gradients it finds in variables: what counts is their values.
+    // Muster's step drops the gradients it finds in variables: only their values count.
     const bool by_muster = own && minimizes;
     if (!by_muster) {
       trained.push_back(leaf);

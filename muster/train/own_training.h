@@ -16,8 +16,8 @@
 namespace muster::inline v0_1 {
 
 // While it lives, counts the gradients that a backward() of this thread leaves in tensors, on
-// whichever thread LibTorch makes them. Of several the newest one counts. What
-// torch::autograd::grad() gives is left nowhere.
+// whichever thread LibTorch makes them. If there are several, the newest one counts. The results of
+// torch::autograd::grad() are not left in tensors.
 class BackwardWatch {
  public:
   // With `leaves` it also notes the tensors that require a gradient and are used in an operation,
@@ -29,10 +29,10 @@ class BackwardWatch {
 
   // How many there were.
   int64_t accumulated() const;
-  // Those that still exist, in the order of their first use.
+  // The leaves that still exist, in the order of their first use.
   std::vector<Tensor> leaves() const;
 
-  // What is counted; for the callbacks of LibTorch.
+  // The counters; for the callbacks of LibTorch.
   struct State;
 
  private:
@@ -48,12 +48,12 @@ class OwnTraining {
 
   // Makes the watch for the next call of the function.
   std::unique_ptr<BackwardWatch> begin();
-  // Behind the call, while `batch` (or nullptr) still lives; `minimizes`: whether it described a
-  // step of Muster's. Where gradients were left in tensors that outlive the call, replicas in sync
-  // compare them, in the first steps that leave any: all of them make this call then. Throws
-  // InvalidArgument when they differ, or are one tensor that several replicas train; on parameter
-  // servers, when nothing else trains them. What a program adds up over all replicas by itself is
-  // equal, and passes.
+  // Called after the call, while `batch` (or nullptr) still lives; `minimizes`: whether it
+  // described a step of Muster's. If gradients were left in tensors that outlive the call, replicas
+  // in sync compare them, in the first steps that leave any: all of them make this call then.
+  // Throws InvalidArgument when they differ, or are one tensor that several replicas train; on
+  // parameter servers, when nothing else trains them. Gradients that a program itself sums over all
+  // replicas are equal, and pass.
   void check(const BackwardWatch& watch, const Batch* batch, bool minimizes);
 
  private:
@@ -66,9 +66,9 @@ class OwnTraining {
   bool collects_ = false;
 };
 
-// What to do instead, for errors and warnings of a program that trains by itself.
+// Advice for errors and warnings of a program that trains by itself.
 std::string instead_of_own_training();
-// The same where LibTorch's words say that a backward() had no graph, as while a model is built.
+// The same if LibTorch's message says that a backward() had no graph, as while a model is built.
 std::optional<std::string> hint_of_own_backward(const std::string& said);
 
 }  // namespace muster::inline v0_1

@@ -37,7 +37,7 @@ class InStep final : public Pace {
   void read_weights() override {}
   bool is_near(StepTimer& due, int64_t, int64_t step) const override { return due.due(step + 1); }
 
-  // Of processes with data of their own, the last one to end decides, which this one does not know.
+  // If processes have data of their own, the last one to end decides, which this one does not know.
   int64_t batches_left(const ReplicaInput& input) const override {
     if (input.by_process() && replica_.place().processes > 1) return kUnknown;
     return input.batches().remaining();
@@ -67,7 +67,7 @@ class AtOwnPace final : public Pace {
         "meanwhile",
         "take NonFinitePolicy::kSkip, or kStop, which is the default");
   }
-  // The others train on theirs; the chief's says what to build the model of.
+  // The others train on their own data; the model is built from the chief's.
   bool needs_data() const override { return replica_.is_chief(); }
   void tell_form(const std::function<std::string()>& form) override { run_.set_batch_form(form()); }
 

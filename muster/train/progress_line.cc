@@ -80,7 +80,7 @@ std::string progress_bar(const ProgressFacts& facts, int columns, bool unicode) 
   const std::string left =
       facts.seconds_left() >= 0 ? fmt::format("  {} left", clock_text(facts.seconds_left())) : "";
   const std::string share = known ? fmt::format(" {}%", percent(facts)) : "";
-  // Each takes its place while there is some, and the bar what remains.
+  // Each takes its space while there is some, and the bar takes the rest.
   std::vector<std::string> parts{"  loss " + value_text(facts.loss)};
   for (const auto& [name, value] : facts.metrics)
     parts.push_back(fmt::format("  {} {}", name, value_text(value)));

@@ -1,5 +1,5 @@
-// What the chief tells while it trains: lines on the terminal, and events for TensorBoard.
-// Thread safety: as Hook.
+// The chief's reports while it trains: lines on the terminal, and events for TensorBoard. Thread
+// safety: as Hook.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,9 @@ namespace muster::inline v0_1 {
 
 // How often to speak.
 struct ProgressOptions {
-  int64_t every_steps = 100;     // a line that stays: of the first step, and then every so many
-  bool live = false;             // a status line besides (log::status)
+  int64_t every_steps = 100;     // a permanent line: for the first step, and then every
+                                 // `every_steps`
+  bool live = false;             // also a status line (log::status)
   double refresh_seconds = 0.2;  // of the status line
 };
 
@@ -51,9 +52,9 @@ class ProgressHook : public Hook {
   std::map<std::string, double> metrics_;  // the last there were
 };
 
-// What a worker that is not the chief tells: when training is over; and before, where a status line
-// is seen (`live`), "step 200  1.24 ms a step, 12% in reduction". A worker the others wait for
-// spends little there.
+// The report of a worker that is not the chief: when training is over; and before, if a status line
+// is shown (`live`), "step 200  1.24 ms a step, 12% in reduction". A worker that the others wait
+// for spends little time there.
 class WorkerStatusHook : public Hook {
  public:
   WorkerStatusHook(Clock& clock, bool live, double refresh_seconds = 0.2);
@@ -71,11 +72,11 @@ class WorkerStatusHook : public Hook {
 };
 
 // "loss" of each step with summaries (StepSummaries decides which have some: the first one, and
-// then every so many; with `summary_steps` of 0 none is written), with what the model function gave
-// to ModelContext::summary() (where that has a "loss", it is the one), the model's own metrics
-// where a step has some, what RunConfig::non_finite did ("non_finite/skipped_steps" and
+// then every `summary_steps`; with 0 none is written), with the values that the model function gave
+// to ModelContext::summary() (if these contain a "loss", it is that one), the model's own metrics
+// if a step has some, the counts of RunConfig::non_finite ("non_finite/skipped_steps" and
 // "non_finite/roll_backs", when one grew), "global_step/sec" and "examples/sec" every `rate_steps`
-// from the first step on; 0 writes none. The graph of the model and `hparams`, where there are any,
+// from the first step on; 0 writes none. The graph of the model and `hparams`, if there are any,
 // come first.
 class SummaryHook : public Hook {
  public:

@@ -69,14 +69,14 @@ TEST(ProgressHookTest, SpeaksInLinesWithRatesAndTimeLeft) {
   EXPECT_THAT(text,
               HasSubstr("step 31/40 (77%)  loss 0.0323  64 examples/s  2.0 steps/s  0:05 left"));
   EXPECT_THAT(text, HasSubstr("saved m/model.ckpt-20\n"));
-  EXPECT_THAT(text,  // what a save and an evaluation took does not count
+  EXPECT_THAT(text,  // the time of a save and an evaluation does not count
               HasSubstr("step 21/40 (52%)  loss 0.0476  64 examples/s  2.0 steps/s  0:10 left"));
   EXPECT_THAT(text, HasSubstr("training is over at step 31: loss of the last step 0.0323"));
   EXPECT_THAT(text, Not(HasSubstr("\r")));
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 6);
 }
 
-// What follows runs in a process of its own: whether a status is shown is decided once.
+// The following code runs in a process of its own: whether a status is shown is decided once.
 void show_ten_steps() {
   setenv("MUSTER_PROGRESS", "bar", 1);
   setenv("COLUMNS", "90", 1);
@@ -222,7 +222,7 @@ TEST(SummaryHookTest, WritesLossAndRatesByStep) {
   EXPECT_EQ(seen["loss"], (Points{{11, 11}, {15, 15}, {18, 18}}));
   EXPECT_EQ(seen["global_step/sec"], (Points{{15, 4}, {19, 4}}));
   EXPECT_EQ(seen["examples/sec"], (Points{{15, 8}, {19, 8}}));
-  // A reader drops what a run before wrote for this step and later ones.
+  // A reader drops an earlier run's events for this step and later ones.
   EXPECT_THAT(sessions, ElementsAre(std::pair{formats::SessionStatus::kStart, int64_t{11}},
                                     std::pair{formats::SessionStatus::kCheckpoint, int64_t{19}}));
 }

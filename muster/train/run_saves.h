@@ -1,4 +1,4 @@
-// The checkpoints of one run: when they are due, who writes them, and what becomes of one that
+// The checkpoints of one run: when they are due, which process writes them, and what follows if one
 // fails. Thread safety: belongs to the replica's thread.
 #pragma once
 
@@ -41,11 +41,11 @@ class MUSTER_PART_EXPORT RunSaves {
   bool takes_part() const { return enabled() && pace_.saves(); }
   // Whether a save has been made.
   bool any() const { return saved_; }
-  // What is in model_dir.
+  // The checkpoints in model_dir.
   CheckpointManager checkpoints() const;
 
-  // On the chief, unless nothing is saved: takes model_dir for this run. Throws what
-  // CheckpointWriter throws.
+  // On the chief, unless nothing is saved: takes model_dir for this run. Throws the errors of
+  // CheckpointWriter.
   void open();
   CheckpointWriter& writer() { return *writer_; }
   // The next save counts from this step and moment.
@@ -59,8 +59,8 @@ class MUSTER_PART_EXPORT RunSaves {
   // Whether it takes part, and this step is not saved.
   bool lacks(int64_t step) const { return takes_part() && timer_.saved_step() != step; }
 
-  // Saves by `write`, which calls save_together() with what it is given; `step` gives the step that
-  // was saved. Where it `must`, what fails ends the run.
+  // Saves by `write`, which calls save_together() with its argument; `step` returns the step that
+  // was saved. If it `must`, a failure ends the run.
   Saved save(bool must, const std::function<Saved(FailedSaves* may_fail)>& write,
              const std::function<int64_t()>& step);
 

@@ -1,6 +1,6 @@
-// How a run saves, whatever drives it: who may write, what a failed save is, and that all replicas
-// know whether it is there. Estimators, loops written by hand, scheduled calls and boosted trees
-// save by this. Thread safety: one thread for each replica.
+// How a run saves, whatever drives it: which process may write, what a failed save is, and that all
+// replicas know whether it succeeded. Estimators, loops written by hand, scheduled calls and
+// boosted trees save by this. Thread safety: one thread for each replica.
 #pragma once
 
 #include <functional>
@@ -13,19 +13,18 @@
 
 namespace muster::inline v0_1 {
 
-// What became of a save, on each replica.
+// The result of a save, on each replica.
 struct Saved {
   bool saved = true;     // the same on all replicas; false only where a save may fail
-  std::string prefix{};  // of the checkpoint, on the chief where it was written; else ""
+  std::string prefix{};  // of the checkpoint, on the chief if it was written; else ""
 };
 
 // Saves; all replicas call this together, and wait for the chief at a barrier, not in a collective,
-// however long that takes. On the chief `write` is called with the writer that `writer` gives, and
-// returns the prefix, and then `saved`, where it is given, with that. `may_fail` counts the
-// failures on the chief, and forgets them after a save; it is nullptr, on all replicas, where a
-// save that fails ends the run. Throws what `writer` and `write` throw, unless `may_fail` allows
-// it, and what CheckpointWriter::check() throws: a run that lost its directory must not write there
-// any more.
+// however long that takes. On the chief `write` is called with the result of `writer`, and returns
+// the prefix; then `saved`, if given, is called with that. `may_fail` counts the failures on the
+// chief, and forgets them after a save; it is nullptr, on all replicas, if a save that fails ends
+// the run. Throws the errors of `writer` and `write`, unless `may_fail` allows them, and the errors
+// of CheckpointWriter::check(): a run that lost its directory must not write there any more.
 MUSTER_PART_EXPORT Saved save_together(distribute::Replica& replica,
                                        const std::function<CheckpointWriter&()>& writer,
                                        const std::function<std::string(CheckpointWriter&)>& write,

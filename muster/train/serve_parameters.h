@@ -1,4 +1,4 @@
-// What a parameter server's task does in place of training. Thread safety: one thread.
+// The work of a parameter server's task in place of training. Thread safety: one thread.
 #pragma once
 
 #include "muster/train/estimator_spec.h"
@@ -9,7 +9,7 @@ namespace muster::inline v0_1 {
 
 // Holds its part of the model's weights and makes the updates until the run is over. The model
 // function is called once, on zero rows of the batches that the chief has, so no data is read here.
-// Throws what distribute::Strategy::serve() throws.
+// Throws the errors of distribute::Strategy::serve().
 void serve_parameters(const ModelFn& model_fn, const TrainerOptions& options);
 
 }  // namespace muster::inline v0_1

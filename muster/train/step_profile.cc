@@ -66,7 +66,7 @@ std::vector<std::string> gather_texts(distribute::Exchange& exchange, const std:
   return texts;
 }
 
-// What one replica tells the chief.
+// The report of one replica to the chief.
 json described(const ReplicaPlace& place, const std::vector<Meeting>& meetings,
                const SpanRecorder::Recorded& recorded) {
   return {{"process", place.process},
@@ -77,8 +77,7 @@ json described(const ReplicaPlace& place, const std::vector<Meeting>& meetings,
           {"left_out", recorded.left_out}};
 }
 
-// Adds the spans of a replica, on the clock that is `offset` behind its own, and the tracks for
-// them.
+// Adds the spans of a replica, on a clock that is `offset` behind its own, and their tracks.
 void add_replica(const json& replica, int64_t offset, formats::Timeline& timeline) {
   for (const auto& [lane, name] :
        {std::pair(SpanRecorder::kSteps, "step"), {SpanRecorder::kReductions, "reduction"}}) {

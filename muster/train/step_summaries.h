@@ -1,5 +1,5 @@
-// The summaries of a training run: those of its first step and then of every so many.
-// Thread safety: belongs to the replica's thread.
+// The summaries of a training run: for its first step and then at a fixed interval. Thread safety:
+// belongs to the replica's thread.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class StepSummaries {
   void begin_batch(int64_t step, int64_t batch, int64_t rows) {
     if (step != asked_) due_ = timer_.due(step);
     asked_ = step;
-    // A step that came to nothing may have left some.
+    // A step that was dropped may have left some.
     if (batch == 0) summaries_.clear();
     summaries_.begin({.due = due_, .first = first_, .batch = batch, .rows = rows});
   }

@@ -12,7 +12,8 @@ class StepTimer {
   // Below 1 it is never due.
   explicit StepTimer(int64_t every_steps) : every_steps_(every_steps) {}
 
-  // Asked of every step, in order. A roll back may take steps back: what was due is due again.
+  // Called for every step, in order. A roll back may take steps back: a step that was due is due
+  // again.
   bool due(int64_t step) {
     if (every_steps_ < 1) return false;
     if (step < last_) next_ = last_ - (last_ - step) / every_steps_ * every_steps_;

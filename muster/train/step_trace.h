@@ -1,6 +1,5 @@
-// Where a step's time goes: seconds by part, added up over a run; and spans of it, while a profile
-// is made.
-// Thread safety: one thread.
+// The time of a step: seconds by part, added up over a run; and spans of it, while a profile is
+// made. Thread safety: one thread.
 #pragma once
 
 #include <array>
@@ -15,7 +14,7 @@ namespace muster::inline v0_1 {
 
 class StepTrace {
  public:
-  // Where time goes.
+  // The parts of a step.
   enum Part {
     kInput,
     kForward,
@@ -32,19 +31,20 @@ class StepTrace {
   void start() { last_ = std::chrono::steady_clock::now(); }
   // Adds the time since start() or the last lap() to `part`.
   void lap(Part part);
-  // The same for a train_step(), whose parts the replica measured; what is left counts as update.
+  // The same for a train_step(), whose parts the replica measured; the rest counts as update.
   void lap(const distribute::StepTimes& times);
   // Notes each lap() of a part in `recorder` too, which outlives its use; nullptr: nowhere, as from
-  // the start. Those of a train_step() are the replica's to note.
+  // the start. The replica itself notes the parts of a train_step().
   void record_into(distribute::SpanRecorder* recorder) { recorder_ = recorder; }
   // Once a step: report() divides by it.
   void count_step() { ++steps_; }
 
-  // What was added up, of one part and of all.
+  // The sums, of one part and of all.
   double seconds(Part part) const { return seconds_[part]; }
   double total() const;
 
-  // A table: milliseconds a step and the share, by part. "reduction" is what backward did not hide.
+  // A table: milliseconds a step and the share, by part. "reduction" is the part that backward did
+  // not hide.
   std::string report() const;
 
  private:

@@ -22,7 +22,7 @@ std::optional<StopReason> StopReason::agree(distribute::Group& group, bool asked
 }
 
 Error StopReason::error(const std::string& where, bool kept) const {
-  // The signal of this task may come a moment after that of another, while the run saves.
+  // This task's signal may come a moment after another's, while the run saves.
   if (asked_ || stop_signal() != 0) {
     return Error(ErrorKind::kCancelled, fmt::format("stopped by {} {}", stop_signal_name(), where),
                  kept ? "run the same command again to continue"

@@ -1,4 +1,4 @@
-// What a model function shows, and what of it is written.
+// The summaries of a model function, and which of them are written.
 #include "muster/train/summaries.h"
 
 #include <gmock/gmock.h>
@@ -50,7 +50,7 @@ TEST_F(SummariesTest, NothingIsComputedWhereNothingIsDue) {
     summaries_.histogram("b", value);
     summaries_.tensor("c", value);
     summaries_.scalar("d", 1.5);
-    // No image at all, but nobody looks.
+    // No image at all, but it is not read.
     summaries_.image("e", [&] { return torch::ones({calls > 0 ? 1 : 0, 2, 2, 1}); });
   };
   show();
@@ -159,7 +159,7 @@ TEST_F(SummariesTest, SoundsTextsAndTensors) {
   EXPECT_TRUE(take().empty()) << "a layout is written once";
 }
 
-// The step came to nothing: its values are dropped, and the next step brings them.
+// The step was dropped: its values are dropped, and the next step writes them.
 TEST_F(SummariesTest, ALayoutThatWasDroppedIsWrittenByTheNextStep) {
   for (int step = 0; step < 2; ++step) {
     calls_.clear();

@@ -44,8 +44,8 @@ RunSavesOptions saves_of(const TrainerOptions& options) {
           .max_failed_saves = options.max_failed_saves};
 }
 
-// The run of an Estimator: its batches are those of the input, its steps those of the model
-// function, and its hooks are told.
+// The run of an Estimator: it takes its batches from the input, its steps from the model function,
+// and calls its hooks.
 class Run final : public RunCourse {
  public:
   Run(const ModelFn& model_fn, const TrainerOptions& options, Replica& replica)
@@ -65,7 +65,7 @@ class Run final : public RunCourse {
     replica_.group().report(Phase::kBuilding, 0);
     distribute::check_same(replica_.group(), replica_.place(),
                            settings_of(options_, replica_.seed()));
-    // In the group already, so that the others learn why it fails.
+    // In the group already, so that the others receive its error.
     driver_.while_idle([&] { saves_.open(); });
     engine_.find_checkpoint(saves_.checkpoints());
     if (options_.warm_start_from) {
@@ -194,7 +194,7 @@ class Run final : public RunCourse {
     }
   }
 
-  // The step at which a run ends that begins at this one; nothing where its input ends it.
+  // The step at which a run ends that begins at this one; nothing if its input ends it.
   std::optional<int64_t> last_step_from(int64_t step) const {
     std::optional<int64_t> last = options_.max_steps;
     if (options_.steps && (!last || step + *options_.steps < *last)) last = step + *options_.steps;
@@ -222,7 +222,7 @@ class Run final : public RunCourse {
     result.roll_backs = non_finite_.roll_backs();
     if (speaks_here()) warn_of_short_input(result);
     if (replica_.is_chief()) tell_of_input();
-    // What takes long now is not stuck: the last evaluation comes, and hooks may export.
+    // A slow replica is not stuck now: the last evaluation comes, and hooks may export.
     replica_.group().report(Phase::kEvaluating, engine_.step());
     tell_end(result.steps > 0);
     tell_of_evaluations();
@@ -250,20 +250,19 @@ class Run final : public RunCourse {
                   }});
   }
 
-  // Where the steps are over that a hook asked for.
+  // Called when the steps are over that a hook requested.
   void tell_profile() {
     if (const auto timeline = profile_.take()) hooks_.after_profile(step(), *timeline);
   }
 
-  // Of those that were made since the last call.
+  // Reports the evaluations since the last call.
   void tell_of_evaluations() {
     if (!replica_.is_chief() || !options_.take_evaluations) return;
     for (const Evaluation& evaluation : options_.take_evaluations())
       hooks_.after_evaluate(evaluation);
   }
 
-  // --- what its driver asks of it ---
-  // Whether a hook of any replica wants none.
+  // --- called by its driver --- Whether a hook of any replica wants none.
   bool agree_on_no_step() override {
     const std::vector<std::string> requests =
         replica_.group().gather_text("stop_at_begin", hooks_.stop() ? "stop" : "");
@@ -358,8 +357,8 @@ class Run final : public RunCourse {
   int64_t examples_of_step_ = 0;
 };
 
-// A task that was told to stop while it evaluates, or while it waits for one that does, has nothing
-// to save; and when all tasks are told, the end of the others is no failure.
+// A task that was asked to stop while it evaluates, or while it waits for a task that does, has
+// nothing to save; and when all tasks are asked, the end of the others is no failure.
 Error as_stop(const Error& error, bool idle) {
   const int signal = stop_signal();
   const bool evaluating = idle && error.kind() == ErrorKind::kCancelled;

@@ -146,7 +146,7 @@ TEST(ModelContextTest, AFunctionThatANameHidesIsRefused) {
 }
 
 // As a loop does that names all of its layers alike.
-TEST(ModelContextTest, LayersOfOneNameAreToldOnce) {
+TEST(ModelContextTest, LayersOfOneNameAreReportedOnce) {
   VariableTable variables(1);
   ModelContext context(Mode::kTrain, variables, 1, kNoParams);
   ::testing::internal::CaptureStderr();
@@ -452,7 +452,7 @@ TEST(TrainerTest, AVariableThatIsNoNumberIsNotSaved) {
   EXPECT_EQ(latest(directory.path()).global_step, 2);
 }
 
-// Whatever a model function or hook throws reaches the caller as it is.
+// An exception of a model function or hook reaches the caller unchanged.
 TEST(TrainerTest, ForeignExceptionsPass) {
   TempDirectory directory;
   const auto throwing = [&](auto what) {

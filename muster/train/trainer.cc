@@ -34,7 +34,7 @@ TrainResult train_and_rejoin(const ModelFn& model_fn, const InputFn& input_fn,
           model_fn, input_fn, again, *replica, [] {}, &attempt);
     } catch (const Error& error) {
       if (attempt.steps > 0) last_progress = clock.now();
-      // What this run has saved says where its own data stands.
+      // This run's own checkpoint has the position of its data.
       if (attempt.saved) again.restart_input = false;
       const double waited = to_seconds(clock.now() - last_progress);
       if (error.kind() != ErrorKind::kPeerLost || stop_signal() != 0 || waited >= patience) throw;

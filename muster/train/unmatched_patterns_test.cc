@@ -67,7 +67,7 @@ TEST(UnmatchedPatternsTest, AreToldOfEveryOwnerAndOfRulesAroundRules) {
       1u);
 }
 
-TEST(UnmatchedPatternsTest, AnOptimizerOfTwoEntriesIsToldOnce) {
+TEST(UnmatchedPatternsTest, AnOptimizerOfTwoEntriesIsReportedOnce) {
   const optim::Optimizer optimizer = optim::freeze(optim::sgd(), {"typo"});
   const Tensor loss = torch::zeros({});
   EXPECT_EQ(
@@ -94,9 +94,9 @@ TEST(CheckFiltersTest, AFilterThatFindsNothingIsAnErrorWithTheNamesThereAre) {
               ::testing::StartsWith("the filter that no_step() of the optimizer Adam"));
   check_filters(optim::group({top, optim::adam().minimize(loss, named("net"))}), specs);
   check_filters(optim::sgd().minimize(loss), specs);
-  // What is frozen as a whole was found.
+  // A pattern that freezes everything was found.
   check_filters(optim::freeze(optim::sgd(), {"^top/"}).minimize(loss, named("top/")), specs);
-  // Nothing at all is said elsewhere.
+  // Nothing is reported elsewhere.
   check_filters(top, {});
 }
 

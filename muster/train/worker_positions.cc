@@ -11,7 +11,7 @@ namespace muster::inline v0_1::internal {
 std::vector<std::string> positions_of_workers(const nlohmann::json& train, int workers,
                                               const std::string& prefix) {
   const std::string dealt_by = train.value("dealt_by", "muster");
-  // All stand at the same place of one order, each with a part of it.
+  // All are at the same place of one order, each with a part of it.
   if (dealt_by == "muster")
     return std::vector<std::string>(static_cast<size_t>(workers), train.at("position").dump());
   std::vector<std::string> positions;

@@ -83,8 +83,8 @@ TEST(BinsTest, ManyValuesAreCutAtTheirQuantiles) {
   }
 }
 
-// All begin with the same 16 bits, so that only the last ones tell them apart.
-TEST(BinsTest, NeighboursAreToldApart) {
+// All begin with the same 16 bits, so that only the last ones distinguish them.
+TEST(BinsTest, NeighboursAreDistinguished) {
   std::vector<float> values;
   for (float x = 1000; values.size() < 5000; x = std::nextafter(x, 2000.0F)) values.push_back(x);
   const Rows rows = one_column(values);

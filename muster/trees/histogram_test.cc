@@ -90,7 +90,7 @@ TEST(HistogramTest, SumsAreThoseOfTheRows) {
   EXPECT_EQ(histogram_of(table, rows), expected);
 }
 
-TEST(HistogramTest, WhatIsLeftOfTheParentIsTheSister) {
+TEST(HistogramTest, TheParentMinusAChildIsTheOtherChild) {
   const Table table = random_table(30'000, 3);
   Histogram rest = histogram_of(table, every(table, 1));
   for (const uint32_t first : {0U, 2U})

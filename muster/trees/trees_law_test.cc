@@ -1,4 +1,4 @@
-// Laws of boosted trees: what must not change them.
+// Invariants of boosted trees: changes that must not affect them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -146,7 +146,7 @@ TEST(TreesLawTest, AWeightIsAsManyRows) {
 }
 
 // A tree asks for the order of values alone.
-TEST(TreesLawTest, WhatKeepsTheOrderKeepsThePredictions) {
+TEST(TreesLawTest, MapsOfValuesThatKeepTheirOrderKeepThePredictions) {
   TestRows rows = test_rows(700, 2);
   const auto logits = [&] {
     TempDirectory directory;
@@ -174,7 +174,7 @@ TEST(TreesLawTest, MoreTreesFitBetter) {
   }
 }
 
-TEST_P(TreesLawTest, WhatContinuesMakesTheSameTrees) {
+TEST_P(TreesLawTest, AContinuedRunMakesTheSameTrees) {
   TempDirectory directory;
   const Dataset data = test_rows(600, GetParam()).dataset();
   const auto options = options_of(GetParam());

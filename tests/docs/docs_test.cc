@@ -1,4 +1,4 @@
-// What the documents say is there: programs are quoted word for word from files that are built,
+// Checks the claims of the documents: programs are quoted word for word from files that are built,
 // links lead somewhere, and a promise names a test that exists.
 #include <gtest/gtest.h>
 
@@ -134,7 +134,7 @@ TEST(DocsTest, LinksLeadSomewhere) {
 }
 
 // docs/site/mkdocs.yml names the pages of the site: every guide, and no page that is not there.
-// Those of the root are named as docs/site/pages.py says.
+// Pages of the root have the names of docs/site/pages.py.
 TEST(DocsTest, EveryGuideIsInTheNavigationOfTheSite) {
   const std::string site = read(root() / "docs/site/mkdocs.yml");
   ASSERT_NE(site.find("\nnav:"), std::string::npos);
@@ -195,7 +195,7 @@ TEST(DocsTest, EveryVariableOfTheEnvironmentIsListed) {
       const std::string name = entry.path().filename();
       const bool source = name.ends_with(".cc") || name.ends_with(".h");
       const std::string text = source && !name.ends_with("_test.cc") ? read(entry.path()) : "";
-      // What tests are told does not concern users.
+      // Variables for tests do not concern users.
       if (text.find("MUSTER_BIN_DIR") != std::string::npos) continue;
       for (const auto& found : matches(text, reads)) read_somewhere.insert(found[1] + found[2]);
     }
@@ -221,7 +221,7 @@ TEST(DocsTest, EveryVariableOfTheEnvironmentIsListed) {
   }
 }
 
-// What a reader's commands make in the root of the project is not for git.
+// Files that a reader's commands make in the root of the project are ignored by git.
 TEST(DocsTest, GitIgnoresWhatCommandsMake) {
   const std::string ignored = "\n" + read(root() / ".gitignore");
   std::set<std::string> made;

@@ -97,7 +97,7 @@ TEST(DocumentedLimits, OfServing) {
                     seconds(server.idle_time))}) {
     EXPECT_THAT(text, HasSubstr(limit));
   }
-  // What the flags leave to the server is what the server has.
+  // Values that the flags leave to the server are the server's defaults.
   EXPECT_EQ(flags.host, server.host);
   EXPECT_EQ(flags.port, server.port);
   EXPECT_EQ(flags.max_connections, server.max_connections);

@@ -1,5 +1,5 @@
-// The recipes of docs/jobs.md that take no tool of ours, as they stand there, with stand-ins for
-// what connects machines.
+// The recipes of docs/jobs.md that need no tool of ours, unchanged, with stand-ins for the commands
+// that connect machines.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,7 +51,7 @@ class SshRecipeTest : public ::testing::Test {
            "exit 2\n"
            "[ $(wc -c < $MUSTER_JOB_TOKEN_FILE) = 65 ] || exit 2\n"
            "echo began $HOST of $WORLD_SIZE >> log\n"
-           // At most 60 s, should nobody end it.
+           // At most 60 s, in case it is not ended.
            "for i in {1..1200}; do [ -e done ] && exit $(cat done); sleep 0.05; done\n");
   }
 
@@ -59,8 +59,8 @@ class SshRecipeTest : public ::testing::Test {
 };
 
 TEST_F(SshRecipeTest, ThreeMachinesEndWithCtrlC) {
-  // Jobs of a shell with job control can be interrupted, as by a terminal, also where the test
-  // itself was started so that it cannot. Waits are of 60 s.
+  // Jobs of a shell with job control can be interrupted, as by a terminal, also if the test itself
+  // was started so that it cannot. Waits are of 60 s.
   script(
       "interrupt",
       "set -m\nenv --default-signal=INT ./recipe & recipe=$!\n"

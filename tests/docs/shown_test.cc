@@ -1,5 +1,5 @@
-// The comparison of documents with terminals finds what differs, forgives what is another each
-// time, and writes what is printed into the document.
+// The comparison of documents with terminals finds differences, forgives those that occur each
+// time, and writes the printed text into the document.
 #include "tests/docs/shown.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,7 @@
 // Follows the documents as a reader does: runs their commands, in order, in a folder that looks
-// like the root of the project, and compares what is printed with what is shown. With
-// MUSTER_REFRESH_DOCS set, the documents are given what was printed instead (./dev docs --refresh).
+// like the root of the project, and compares the printed text with the shown one. With
+// MUSTER_REFRESH_DOCS set, it writes the printed text into the documents instead (./dev docs
+// --refresh).
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -28,8 +29,8 @@ using testing::write_file;
 
 constexpr auto kPatience = std::chrono::seconds(180);
 
-// What is built stays built: these commands see to it that it is there, and leave everything else
-// to the real ones.
+// Targets that are built stay built: these commands ensure that they exist, and leave everything
+// else to the real ones.
 constexpr const char* kNinja = R"sh(#!/bin/sh
 if [ "$1 $2" != "-C build/release" ]; then exec "$REAL_NINJA" "$@"; fi
 shift 2
@@ -83,7 +84,7 @@ class Reader {
   // Runs the document. Returns how many blocks of commands were run.
   int follow() {
     int ran = 0;
-    bool skipped = true;  // output before the first commands belongs to nobody
+    bool skipped = true;  // output before the first commands belongs to no block
     Block commands;
     for (const Block& block : blocks(text_)) {
       SCOPED_TRACE(path_.filename().string() + ":" + std::to_string(block.line));
@@ -118,7 +119,7 @@ class Reader {
     return ran;
   }
 
-  // Of the last program that trained into `model_dir`: {"global_step":…}.
+  // The result of the last program that trained into `model_dir`: {"global_step":…}.
   std::string result_of(const std::string& model_dir) const {
     const auto found = results_.find(model_dir);
     return found != results_.end() ? found->second : "";
@@ -200,7 +201,7 @@ class Reader {
     return text;
   }
 
-  // "" where the commands name none.
+  // "" if the commands name none.
   static std::string model_dir_of(const Block& block) {
     const auto directories = matches(block.text, "--model_dir=(\\S+)");
     return directories.empty() ? "" : directories[0][1];
@@ -214,7 +215,7 @@ class Reader {
 
   void compare(const Block& block, const std::string& printed, const CompareOptions& options) {
     const std::string differs = differences(block.text, printed, options);
-    // Blocks of one interrupted run speak of the same step: they are renewed together.
+    // Blocks of one interrupted run contain the same step: they are renewed together.
     if (differs.empty() && !(refresh() && options.interrupted)) return;
     if (!refresh()) {
       ADD_FAILURE() << differs << "./dev docs --refresh writes what is printed now";
@@ -227,7 +228,7 @@ class Reader {
     }
   }
 
-  // Into the document as it is by now: somebody may be writing it.
+  // Into the current document: it may have been edited meanwhile.
   void write_changes() const {
     if (changes_.empty()) return;
     std::string text = read_file(path_);
@@ -245,7 +246,8 @@ class Reader {
 
   fs::path path_;
   std::string text_;
-  std::vector<std::pair<std::string, std::string>> changes_;  // shown, and what to show
+  std::vector<std::pair<std::string, std::string>> changes_;  // the shown text, and the text to
+                                                              // show
   TempDirectory folder_;
   TempDirectory tools_;
   int scripts_ = 0;

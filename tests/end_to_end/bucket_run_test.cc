@@ -1,5 +1,5 @@
 // A run with everything in a bucket: data, model_dir, events, evaluations. It is killed, continued,
-// and ends with the bits of a run on a disk that nobody disturbed.
+// and ends with the bits of an undisturbed run on a disk.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
-// The examples of estimators that are there already: each reaches what it promises, and two workers
-// compute what one computes. Real data is in MUSTER_TEST_DATA; without it tables are made here.
+// The examples of canned estimators: each reaches its promised result, and two workers compute the
+// same as one. Real data is in MUSTER_TEST_DATA; without it tables are made here.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
@@ -22,7 +22,7 @@ using nlohmann::json;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
-// A folder of real data; empty where it is not there.
+// A folder of real data; empty if it does not exist.
 std::string real_data(const std::string& folder) {
   const char* data = std::getenv("MUSTER_TEST_DATA");
   if (data == nullptr) return "";
@@ -59,7 +59,7 @@ void expect_same(const json& two, const json& one, double tolerance) {
   }
 }
 
-constexpr double kLaw = 1e-5;  // what the order of sums may change
+constexpr double kLaw = 1e-5;  // the largest effect of the order of sums
 
 std::string write_table(const TempDirectory& directory, const std::string& name,
                         const std::string& rows) {
@@ -79,7 +79,7 @@ TEST(LinearRegressor, FindsThePlaneOnOneWorkerAndOnTwo) {
   expect_same(metrics_of("linear_regressor", {}, 2), one, kLaw);
 }
 
-// Women in all classes, and nobody else, are saved.
+// Only women are saved, in all classes.
 std::string passengers(int count) {
   std::string rows = "survived,sex,age,n_siblings_spouses,parch,class\n";
   const std::string classes[] = {"First", "Second", "Third"};
@@ -91,7 +91,7 @@ std::string passengers(int count) {
   return rows;
 }
 
-// What docs/canned.md shows.
+// The commands of docs/canned.md.
 TEST(Titanic, FromCsvFilesToAServerOnOneWorkerAndOnTwo) {
   const TempDirectory directory;
   std::string data = real_data("tabular/titanic");
@@ -160,7 +160,7 @@ TEST(BoostedTrees, LearnTheCensusOnOneWorkerAndOnTwo) {
   EXPECT_EQ(metrics_of("boosted_trees", flags, 2), one);
 }
 
-// Heavy cars drink more, and some do not tell their horsepower.
+// Heavy cars drink more, and some lack their horsepower.
 std::string cars(int count) {
   std::string rows =
       "mpg,cylinders,displacement,horsepower,weight,acceleration,model_year,origin,name\n";

@@ -1,5 +1,4 @@
-// The examples that read data of one's own: trained on two workers, they predict, also for what is
-// new.
+// The examples that read your own data: trained on two workers, they predict, also for new data.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
@@ -94,7 +93,7 @@ TEST(Flowers, StopsEarlyExportsTheBestAndPredicts) {
     EXPECT_THAT(ran.output, ContainsRegex(species + " \\([0-9]+ %\\), expected " + species));
 }
 
-// What docs/serving.md shows with curl.
+// The requests with curl of docs/serving.md.
 TEST(ExportAndServe, TrainsExportsAndAnswersOverHttp) {
   const TempDirectory directory;
   const std::string model = directory / "ring";

@@ -1,4 +1,4 @@
-// Bad input, from the first flag to the last byte of a checkpoint: what is said, the exit code, and
+// Bad input, from the first flag to the last byte of a checkpoint: the message, the exit code, and
 // that nothing is lost.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -105,12 +105,13 @@ TEST(ModelDir, AFileInTheWayIsNamed) {
   EXPECT_EQ(read_file(directory / "file"), "not a directory");
 }
 
-TEST(DiskFull, TheOldCheckpointStaysGoodAndTrainingGoesOnWhenThereIsRoom) {
+TEST(DiskFull, TheOldCheckpointStaysGoodAndTrainingContinuesWhenThereIsRoom) {
   const TempDirectory directory;
   if (run({"unshare", "-m", "true"}).code != 0) {
     GTEST_SKIP() << "mounting a small file system needs the right to a mount namespace (root)";
   }
-  // A file system of its own in a namespace of its own: room for two checkpoints, not for three.
+  // A file system of its own in a namespace of its own, large enough for two checkpoints, not for
+  // three.
   const std::string model = directory / "model";
   std::filesystem::create_directory(model);
   std::string first, second;

@@ -1,5 +1,5 @@
-// The tutorial's configuration submitted to this machine and to a real Slurm: what is trained has
-// the bits that the same tasks have under `muster run`.
+// The tutorial's configuration submitted to this machine and to a real Slurm: the trained model has
+// the same bits as the same tasks under `muster run`.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -89,7 +89,7 @@ TEST_F(JobsTest, TheTutorialsConfigurationTrainsOnThisMachine) {
   EXPECT_EQ(checkpoint_bytes(directory_ / "leaf", kSteps), expected());
 }
 
-TEST_F(JobsTest, TheTutorialsConfigurationTrainsOnSlurmAndGoesOnAfterARequeue) {
+TEST_F(JobsTest, TheTutorialsConfigurationTrainsOnSlurmAndContinuesAfterARequeue) {
   if (const std::string why = SlurmCluster::why_not(); !why.empty()) GTEST_SKIP() << why;
   const SlurmCluster slurm;
   for (const auto& [name, value] : slurm.environment()) variables_[name] = value;
@@ -101,8 +101,8 @@ TEST_F(JobsTest, TheTutorialsConfigurationTrainsOnSlurmAndGoesOnAfterARequeue) {
   EXPECT_EQ(run({"scontrol", "requeue", id}, variables_).code, 0);
   ASSERT_TRUE(comes("leaf", "restarts", 1));
   ASSERT_TRUE(comes("leaf", "state", std::string("queued")));
-  // Slurm holds what was put back for two minutes, and where it still completes the first start it
-  // decides so after it was told otherwise.
+  // Slurm holds a requeued job for two minutes, and if it is still completing the first start it
+  // decides so after it was released.
   const auto end = std::chrono::steady_clock::now() + 120s;
   while (log.running() && std::chrono::steady_clock::now() < end) {
     run({"scontrol", "update", "job=" + id, "StartTime=now"}, variables_);

@@ -48,7 +48,7 @@ TEST(KerasProgram, WorkersTrainOneModelAndTheChiefSavesIt) {
 }
 
 // With dropout two workers draw other numbers than one; a run that was stopped draws the same.
-TEST(KerasProgram, WhatCtrlCStoppedGoesOnWithTheSameBits) {
+TEST(KerasProgram, ARunThatCtrlCStoppedContinuesWithTheSameBits) {
   until_in_time([] {
     const TempDirectory directory;
     const Words command = muster_run({"--workers=2"}, program(directory / "stopped", 8));
@@ -113,8 +113,8 @@ TEST(KerasOnServers, WhatAKilledWorkerHadIsMadeByOthersAndItTakesPartAgain) {
   });
 }
 
-// The chief goes on in the epoch it was in, with the curves of those before.
-TEST(KerasOnServers, AKilledChiefGoesOnAndSoDoesARunThatWasStopped) {
+// The chief continues in its epoch, with the curves of the epochs before.
+TEST(KerasOnServers, AKilledChiefContinuesAndSoDoesARunThatWasStopped) {
   ServedKeras run(/*workers=*/2, kNeverEnding);
   run.task("chief0").wait_for("epoch 2/");
   EXPECT_TRUE(run.replace("chief", 0));
@@ -160,7 +160,7 @@ TEST(KerasOnServers, AChiefKilledAfterBackupsThatFailedTrainsNoEpochAgain) {
   });
 }
 
-TEST(KerasOnServers, AfterTheLossOfAServerItGoesOnFromTheLastBackup) {
+TEST(KerasOnServers, AfterTheLossOfAServerItContinuesFromTheLastBackup) {
   ServedKeras run(/*workers=*/1, kNeverEnding);
   run.task("chief0").wait_for("epoch 2/");
   run.replace_server_and_chief();
@@ -170,8 +170,7 @@ TEST(KerasOnServers, AfterTheLossOfAServerItGoesOnFromTheLastBackup) {
   run.stop();
 }
 
-// Folders of photos of two classes, which differ in nothing but noise: they have to be learned by
-// heart.
+// Folders of photos of two classes, which differ only in noise: they have to be learned by heart.
 std::string write_photos(const std::string& folder) {
   uint64_t seed = 0;
   for (const char* name : {"train/ants/", "train/bees/", "val/ants/", "val/bees/"}) {
@@ -181,7 +180,7 @@ std::string write_photos(const std::string& folder) {
   return folder;
 }
 
-TEST(ResNetProgram, TwoWorkersAreStoppedGoOnAndClassifyPhotos) {
+TEST(ResNetProgram, TwoWorkersAreStoppedContinueAndClassifyPhotos) {
   const TempDirectory directory;
   const std::string photos = write_photos(directory / "photos");
   const auto program = [&](const std::string& job, int epochs) {
@@ -198,7 +197,7 @@ TEST(ResNetProgram, TwoWorkersAreStoppedGoOnAndClassifyPhotos) {
   EXPECT_EQ(
       names_in(directory / "whole"),
       (std::set<std::string>{"export", "history.svg", "job.json", "logs", "weights.safetensors"}));
-  // What is said of the input is said once, however many epochs there are.
+  // Lines about the input are printed once, however many epochs there are.
   const size_t told = whole.output.find("rows are divided, as asked");
   EXPECT_NE(told, std::string::npos) << whole.output;
   EXPECT_EQ(whole.output.find("rows are divided, as asked", told + 1), std::string::npos);

@@ -61,7 +61,7 @@ class LaunchersTest : public ::testing::Test {
   const TempDirectory directory_;
 };
 
-// What Debian's torchrun needs under Python 3.11, where it fails without both of -r and -t.
+// Arguments for Debian's torchrun under Python 3.11, where it fails without both of -r and -t.
 Words torchrun(const std::string& logs, const Words& options = {}) {
   return Words{"/usr/bin/torchrun", "--standalone", "--nproc_per_node=2", "-r", "1", "-t", "1",
                "--log_dir=" + logs} +
@@ -120,8 +120,8 @@ TEST_F(SlurmTest, TasksOfOneNodeAndOfTwo) {
   const Ran one =
       run(Words{"srun", "-N", "1", "-n", "2"} + training(directory_ / "one"), slurm.environment());
   expect_as_under_muster_run(one, "one", "started by Slurm step 1.0");
-  // Both nodes are this machine, and their names no hosts. In what salloc gives, the step has the
-  // name of a shell, and is none.
+  // Both nodes are this machine, and their names are no hosts. In an allocation of salloc, the step
+  // has the name of a shell, and is none.
   Variables variables = slurm.environment();
   variables["MASTER_ADDR"] = "127.0.0.1";
   const Ran two =
@@ -147,7 +147,7 @@ TEST_F(SlurmTest, SavesInTimeAndContinuesWhenItIsStartedAgain) {
     {
       Program program(command, slurm.environment());
       program.wait_for("step 101/300");
-      // Of a step that has ended it says so, and ends with 1.
+      // For a step that has ended it prints this, and ends with 1.
       const Ran told = run({"scancel", "--signal=USR1", "1.0"}, slurm.environment());
       const int code = program.wait();
       if (has_checkpoint(directory_ / "model", 300)) return false;

@@ -56,7 +56,7 @@ std::string expanded(const std::string& text, const Variables& known) {
   return result;
 }
 
-// The network namespace of each host, where they have some of their own.
+// The network namespace of each host, if they have some of their own.
 std::map<std::string, std::string> host_networks;
 
 // Makes a network namespace for each host, and a bridge between them: host i has 10.77.0.i. They

@@ -23,7 +23,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto kLook = std::chrono::milliseconds(5);
 
-// What /proc says of a process; empty when it is gone, or goes while it is read.
+// The content of a process's file in /proc; empty if it is gone, or ends while it is read.
 std::string process_file(pid_t pid, const std::string& name) {
   try {
     return read_file("/proc/" + std::to_string(pid) + "/" + name);
@@ -52,8 +52,8 @@ bool handles(pid_t pid, int number) {
   return (mask >> (number - 1) & 1U) != 0;
 }
 
-// Variables of this process that a program shall not have: what a runner told this one alone, and
-// what decides about clusters and threads.
+// Variables of this process that a program must not have: the variables that a runner set for this
+// one alone, and those that decide about clusters and threads.
 std::vector<std::string> kept_back() {
   std::vector<std::string> names = {"TF_CONFIG", "OMP_NUM_THREADS"};
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -212,7 +212,7 @@ void until_in_time(const std::function<bool()>& attempt) {
 
 bool alive(pid_t pid) {
   const std::string status = process_file(pid, "stat");
-  // "123 (name) S ...": the name may hold anything but what follows the last parenthesis.
+  // "123 (name) S ...": the name may hold anything except the text after the last parenthesis.
   const size_t state = status.rfind(") ");
   return state != std::string::npos && status[state + 2] != 'Z' && status[state + 2] != 'X';
 }

@@ -22,7 +22,8 @@ namespace muster::testing {
 
 class ServedTasks {
  public:
-  // `command` is what every task runs, with this model_dir. With `late`, start() starts workers.
+  // `command` is the command of every task, with this model_dir. With `late`, start() starts
+  // workers.
   ServedTasks(int workers, int servers,
               const std::function<Words(const std::string& model_dir)>& command, bool late = false)
       : command_(command(model_dir())) {
@@ -59,7 +60,7 @@ class ServedTasks {
     start(type, index);
     return true;
   }
-  // Kills the first server for real, of a run whose chief ends when it is lost, and starts both
+  // Really kills the first server, of a run whose chief ends when it is lost, and starts both
   // again.
   void replace_server_and_chief() {
     task("ps0").signal(SIGKILL);
@@ -69,7 +70,7 @@ class ServedTasks {
     start("ps", 0);
     start("chief", 0);
   }
-  // Tells all to stop, also those that have only just been started; the chief saves.
+  // Asks all to stop, also tasks that have only just been started; the chief saves.
   void stop() {
     for (auto& [name, program] : tasks_) program->wait_until_it_handles(SIGTERM);
     std::map<std::string, int> codes;
@@ -80,7 +81,7 @@ class ServedTasks {
     expect_codes(codes);
     EXPECT_THAT(task("chief0").output(), ::testing::HasSubstr("after saving step"));
   }
-  // Waits for the end of all and expects these exit codes; 0 of those that are not named.
+  // Waits for the end of all and expects these exit codes; 0 for tasks that are not named.
   void expect_codes(const std::map<std::string, int>& codes = {}) {
     for (auto& [name, program] : tasks_) {
       const auto found = codes.find(name);

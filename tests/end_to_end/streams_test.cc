@@ -1,5 +1,5 @@
-// Programs started with closed standard streams, as some daemons do: what they open next must not
-// get those numbers, or lines for people would be written into files and sockets.
+// Programs started with closed standard streams, as some daemons do: files that they open next must
+// not get those numbers, or lines for people would be written into files and sockets.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -35,13 +35,13 @@ Words streams_of(pid_t pid) {
   return streams;
 }
 
-// Waits until the streams of a program that goes on for long lead nowhere.
+// Waits until the streams of a long-running program lead nowhere.
 void expect_nowhere(Program& program) {
   const Words nowhere(2, "/dev/null");
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (streams_of(program.pid()) != nowhere && program.running() &&
          std::chrono::steady_clock::now() < end) {
-    // Nothing tells another process that a program has opened its streams: /proc is asked again.
+    // There is no notice that a program has opened its streams: /proc is asked again.
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   EXPECT_EQ(streams_of(program.pid()), nowhere);

@@ -1,6 +1,6 @@
 // One cell of the fault table: a run of two workers of which one, or `muster run` itself, is struck
-// in one phase, and what became of it. Thread safety: several cells may be struck at a time, each
-// by its own thread.
+// in one phase, and the result. Thread safety: several cells may be struck at a time, each by its
+// own thread.
 #pragma once
 
 #include <string>
@@ -25,23 +25,23 @@ struct Measured {
   int code = 0;  // of `muster run`; minus the signal that ended it
   bool same_bits = false;
   std::string output;
-  // What is not as it is promised: one line for each. Empty where all is well.
+  // The broken promises: one line for each. Empty if all is well.
   std::vector<std::string> broken;
 };
 
-// In the order in which a run comes to them.
+// In the order in which a run reaches them.
 const std::vector<std::string>& phases();
 // No cell may take longer, in seconds. The longest is a task that stands still: 6 s of silence
-// until it is noticed, 2 s in which the other tells it so in vain, 15 s of `muster run`, and, when
-// it runs again, 2 s for the broken connection and 2 s in which a chief waits for those who are
+// until it is noticed, 2 s in which the other fails to notify it, 15 s of `muster run`, and, when
+// it runs again, 2 s for the broken connection and 2 s in which a chief waits for tasks that are
 // gone.
 constexpr double kBound = 30;
 // How long the victim waits for the others to join; a cell in which one of them does not may take
 // so much longer.
 constexpr double kJoinSeconds = 20;
 
-// Runs the cell, resumes it, and compares with a run that nobody disturbed. Throws Timeout when the
-// run does not come to the phase.
+// Runs the cell, resumes it, and compares with an undisturbed run. Throws Timeout if the run does
+// not come to the phase.
 Measured strike(const Cell& cell);
 
 }  // namespace muster::testing

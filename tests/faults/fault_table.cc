@@ -1,6 +1,6 @@
 // Strikes every task of a run, and `muster run` itself, in every phase, over shared memory and over
-// TCP, and writes the table of docs/reliability.md. Exit code: 1 when a cell is not as it is
-// promised. Standard error tells of each cell.
+// TCP, and writes the table of docs/reliability.md. Exit code: 1 if a cell breaks a promise.
+// Standard error reports each cell.
 //   fault_table --out=FILE [--doc=FILE] [--only=WORD]... [--minutes=N]
 #include <fmt/format.h>
 #include <signal.h>
@@ -26,7 +26,7 @@ constexpr const char* kHead =
 constexpr std::string_view kBegin = "<!-- fault table -->\n",
                            kEnd = "<!-- end of fault table -->\n";
 
-// "a" where both are the same, else "a / b".
+// "a" if both are the same, else "a / b".
 std::string both(const std::string& first, const std::string& second) {
   return first == second ? first : first + " / " + second;
 }
@@ -82,7 +82,7 @@ void write_into(const std::string& path, const std::string& table) {
   write_file(path, text.substr(0, begin + kBegin.size()) + table + text.substr(end));
 }
 
-// Measures a cell and tells of it. Returns whether it is as promised.
+// Measures a cell and reports it. Returns whether it is as promised.
 bool measure(const Cell& cell, Measured* measured) {
   try {
     *measured = strike(cell);

@@ -13,7 +13,7 @@
 namespace muster::testing {
 namespace {
 
-// Signals, victims and phases of all kinds. Those that wait longest come first: meanwhile the
+// Signals, victims and phases of all kinds. The cells that wait longest come first: meanwhile the
 // others have the cores.
 const std::vector<Cell>& cells() {
   static const std::vector<Cell> all = {{SIGSTOP, "worker", "step", "shared_memory"},
@@ -28,7 +28,7 @@ const std::vector<Cell>& cells() {
   return all;
 }
 
-// What is not as it is promised of a cell.
+// The broken promises of a cell.
 std::string broken(const Cell& cell) {
   std::string text;
   try {
@@ -44,7 +44,7 @@ std::string broken(const Cell& cell) {
 TEST(Faults, EndInTimeNameTheVictimAndResumeToTheSameBits) {
   constexpr size_t kAtOnce = 4;
   std::atomic<size_t> next = 0;
-  std::mutex mutex;  // of what gtest is told
+  std::mutex mutex;  // arguments of gtest
   std::vector<std::jthread> threads;
   for (size_t i = 0; i < kAtOnce; ++i) {
     threads.emplace_back([&] {

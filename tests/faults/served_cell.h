@@ -18,12 +18,12 @@ struct ServedCell {
 };
 
 const std::vector<std::string>& served_tasks();
-// In the order in which a run comes to them.
+// In the order in which a run reaches them.
 const std::vector<std::string>& served_phases();
 
-// Runs the cell to the end of all its processes, within a bound. Returns what is not as
-// docs/parameter_servers.md promises it, with the output; "" where all is well: the exit code, the
-// step of the last checkpoint, and that it can be read.
+// Runs the cell to the end of all its processes, within a bound. Returns the broken promises of
+// docs/parameter_servers.md, with the output; "" if all is well: the exit code, the step of the
+// last checkpoint, and that it can be read.
 std::string broken(const ServedCell& cell);
 
 }  // namespace muster::testing

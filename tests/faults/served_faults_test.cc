@@ -16,7 +16,7 @@ namespace {
 void expect_whole(const std::vector<ServedCell>& cells) {
   constexpr size_t kAtOnce = 4;
   std::atomic<size_t> next = 0;
-  std::mutex mutex;  // of what gtest is told
+  std::mutex mutex;  // arguments of gtest
   std::vector<std::jthread> threads;
   for (size_t i = 0; i < kAtOnce; ++i) {
     threads.emplace_back([&] {
@@ -42,7 +42,7 @@ TEST(ServedFaults, TheRunMakesItsStepsAllTheSame) {
                 {SIGSTOP, "worker 0", "push"}});
 }
 
-TEST(ServedFaults, WithoutARestartTheRunEndsOrGoesOnWithoutTheTask) {
+TEST(ServedFaults, WithoutARestartTheRunEndsOrContinuesWithoutTheTask) {
   expect_whole({{SIGKILL, "worker 0", "push", /*restarts=*/false},
                 {SIGKILL, "evaluator 0", "start", /*restarts=*/false},
                 {SIGKILL, "chief 0", "pull", /*restarts=*/false},

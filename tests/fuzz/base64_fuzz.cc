@@ -1,4 +1,4 @@
-// Base64 of anything: what is read has its size, and what was written is read again.
+// Base64 of anything: decoded bytes have the right size, and encoded ones are read again.
 #include "muster/base/base64.h"
 #include "tests/fuzz/meter.h"
 #include "tests/fuzz/target.h"

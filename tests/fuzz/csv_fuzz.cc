@@ -1,5 +1,5 @@
 // CsvReader on anything, with and without quotes: it ends, its positions ascend, each of them leads
-// back to the same row, and what it reads is written and read again.
+// back to the same row, and its rows are written and read again.
 #include <cmath>
 
 #include "muster/formats/csv.h"
@@ -90,7 +90,7 @@ void check(Bytes bytes, formats::CsvDialect dialect) {
   }
 }
 
-// What begins as UTF-16 or another format is refused when it is opened.
+// A file that begins as UTF-16 or another format is refused when it is opened.
 bool is_text(Bytes bytes) { return try_open(bytes, {}).ok(); }
 
 // Rows that can be read, written and read again.

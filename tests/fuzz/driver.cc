@@ -30,7 +30,7 @@ constexpr uint64_t kRunsOfAttacks = 60;
 constexpr size_t kSeedsOfFolder = 8;
 constexpr uint64_t kLongestSeed = 32768;
 
-// What is being run, for keep_input().
+// The current input, for keep_input().
 const std::string* current = nullptr;
 std::string current_file;
 std::string last_words;
@@ -74,7 +74,7 @@ void run_one(const std::string& input, const std::string& name) {
   current = nullptr;
 }
 
-// Files that others have written, where they are there.
+// Files that others have written, if they exist.
 std::vector<std::string> real_files() {
   std::vector<std::string> contents;
   const char* data = std::getenv("MUSTER_TEST_DATA");

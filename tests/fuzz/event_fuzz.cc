@@ -1,5 +1,5 @@
-// decode_event() of anything; what can be written of it comes back. (Files of events are framed as
-// TFRecords, which have a target of their own.)
+// decode_event() of anything; values that can be written are read back. (Files of events are framed
+// as TFRecords, which have a target of their own.)
 #include "muster/formats/event.h"
 #include "tests/fuzz/meter.h"
 #include "tests/fuzz/target.h"

@@ -1,4 +1,4 @@
-// gunzip() of anything; and what gzip() makes comes back.
+// gunzip() of anything; and the output of gzip() is read back.
 #include "muster/formats/gzip.h"
 #include "tests/fuzz/meter.h"
 #include "tests/fuzz/target.h"

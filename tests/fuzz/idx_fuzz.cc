@@ -1,4 +1,4 @@
-// parse_idx() of anything; what it takes is written back as the same bytes.
+// parse_idx() of anything; an accepted file is written back as the same bytes.
 #include "muster/formats/gzip.h"
 #include "muster/formats/idx.h"
 #include "tests/fuzz/meter.h"

@@ -49,7 +49,7 @@ void check_size(const formats::DecodedImage& image, const formats::ImageRegion& 
   require(image.top + image.height >= low(region.top + region.height, image.scale) &&
               image.left + image.width >= low(region.left + region.width, image.scale),
           "the region ends inside");
-  // Reading all of it shows what was left unset or lies outside.
+  // Reading all of it shows bytes that were left unset or lie outside.
   uint64_t sum = 0;
   const int64_t count = image.height * image.width * image.channels;
   for (int64_t i = 0; i < count; ++i) sum += image.pixels[static_cast<size_t>(i)];
@@ -69,8 +69,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto width = info.value().width;
   fuzz::require(height > 0 && width > 0, "a header has sizes");
   const formats::ImageRegion all{0, 0, height, width};
-  // A pixel as it comes, as it is wanted, and, of a progressive JPEG, all that is known of it so
-  // far.
+  // A pixel as stored, as requested, and, for a progressive JPEG, all coefficients so far.
   constexpr uint64_t kPixelBytes = 16;
   const Result<formats::DecodedImage> whole = fuzz::metered(
       parse_memory_limit(size) + kPixelBytes * fuzz::kMostPixels,
@@ -95,7 +94,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                              .max_pixels = fuzz::kMostPixels,
                              .try_recover_truncated = below(2) == 0});
   if (part.ok()) fuzz::check_size(part.value(), region);
-  // Less is read of a part: what decodes whole decodes in part.
+  // Less is read of a part: an image that decodes whole decodes in part.
   fuzz::require(part.ok() || !whole.ok(), "a part of a good image is good");
   return 0;
 }

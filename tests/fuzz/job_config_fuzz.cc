@@ -1,5 +1,5 @@
-// read_job_config() on anything: it ends, and what it reads is a job, or an InvalidArgument that
-// has the name of the file. A job that was read can be written and read again.
+// read_job_config() on anything: it ends, and returns a job, or an InvalidArgument that has the
+// name of the file. A job that was read can be written and read again.
 #include "muster/jobs/config_writer.h"
 #include "muster/jobs/job_config.h"
 #include "tests/fuzz/meter.h"
@@ -33,7 +33,7 @@ std::vector<std::string> seeds() {
       "apiVersion: v1\nkind: Job\n---\n&a [*a]\n"};
 }
 
-// Parts that stand for more and more, and what takes most memory for its letters.
+// Aliases that represent more and more, and texts that take the most memory for their letters.
 std::vector<std::string> attacks() {
   std::string laughs = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 9; ++i) {

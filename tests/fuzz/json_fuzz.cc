@@ -1,4 +1,4 @@
-// parse_json() of anything: what it takes is written and read again.
+// parse_json() of anything: an accepted text is written and read again.
 #include <nlohmann/json.hpp>
 
 #include "muster/base/json.h"
@@ -11,7 +11,8 @@ std::vector<std::string> seeds() {
   return {R"({"a": [1, -2.5e3, "x\u00e9", {"b": null}], "c": true})", R"([[], {}, "", -0, 1e999])"};
 }
 
-// What takes most memory for its letters; and lists of objects, which took time for each pair.
+// Texts that take the most memory for their letters; and lists of objects, which took time for each
+// pair.
 std::vector<std::string> attacks() {
   std::string objects = "[", empties = "[", keys = "{", lists = "[";
   for (int i = 0; i < 40'000; ++i) {

@@ -1,5 +1,4 @@
-// What must hold for messages between tasks (muster/net/message_fields.h), whatever their bytes
-// are.
+// Invariants of messages between tasks (muster/net/message_fields.h), whatever their bytes are.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +11,8 @@
 
 namespace muster::fuzz {
 
-// Reads a message out of `data`: what is taken is written as it came, and takes no more memory than
-// its bytes allow; what is none is Corrupt.
+// Reads a message out of `data`: an accepted message is written unchanged, and takes no more memory
+// than its bytes allow; other bytes are Corrupt.
 template <typename Message>
 void read_message(const uint8_t* data, size_t size) {
   const std::string_view text = text_of(bytes_of_input(data, size));

@@ -34,8 +34,8 @@ double processor_seconds() {
 
 #ifndef MUSTER_FUZZ_SANITIZED
 
-// What glibc's functions of the usual names do, which are counted below. All libraries of the
-// program call those.
+// glibc's own functions, which the counting functions below call. All libraries of the program call
+// the counting ones.
 extern "C" {
 void* __libc_malloc(size_t size);
 void* __libc_calloc(size_t count, size_t size);
@@ -68,7 +68,7 @@ void free(void* memory) {
   if (memory != nullptr) given_back(malloc_usable_size(memory));
   __libc_free(memory);
 }
-// Where it moves, the old memory and the new are there together.
+// If it moves, the old memory and the new exist together.
 void* realloc(void* memory, size_t size) {
   const size_t before = memory == nullptr ? 0 : malloc_usable_size(memory);
   void* moved = __libc_realloc(memory, size);

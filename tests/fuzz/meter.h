@@ -7,10 +7,10 @@
 
 namespace muster::fuzz {
 
-// Measures what happens while it lives. Its destructor ends the process, as a crash does, when more
-// than `most_bytes` of memory were taken and not given back at one time (malloc and new are
-// counted; with a sanitizer, which has both for itself, they are not), and when it took more than
-// 30 s of processor time, which nothing of a fuzz target's size may.
+// Measures what happens while it lives. Its destructor ends the process, as a crash does, if more
+// than `most_bytes` of memory were allocated and not freed at one time (malloc and new are counted;
+// with a sanitizer, which replaces both, they are not), and if it took more than 30 s of processor
+// time, which no fuzz input may take.
 class Meter {
  public:
   explicit Meter(uint64_t most_bytes);
@@ -23,7 +23,7 @@ class Meter {
   double began_;  // seconds of processor time
 };
 
-// Gives what `read` gives, and measures it.
+// Returns the result of `read`, and measures it.
 template <typename Read>
 auto metered(uint64_t most_bytes, const Read& read) {
   const Meter meter(most_bytes);

@@ -19,7 +19,7 @@ class Mutation {
   }
 
   std::string run() {
-    // Mostly a little damage: what is left must pass the first checks to reach the later ones.
+    // Mostly a little damage: the rest must pass the first checks to reach the later ones.
     const uint64_t steps = 1 + below(below(4) == 0 ? 12 : 3);
     for (uint64_t i = 0; i < steps; ++i) step();
     if (text_.size() > kLongest) text_.resize(kLongest);

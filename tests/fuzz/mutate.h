@@ -8,8 +8,9 @@
 namespace muster::fuzz {
 
 // Input `index` of a target: a seed with some damage done to it (bits and bytes changed, pieces cut
-// out, doubled or taken from another seed, ends cut off, numbers set to what breaks arithmetic), a
-// pure function of all arguments. The first seeds.size() inputs are the seeds themselves.
+// out, doubled or taken from another seed, ends cut off, numbers set to values that break
+// arithmetic), a pure function of all arguments. The first seeds.size() inputs are the seeds
+// themselves.
 std::string make_input(const std::vector<std::string>& seeds, const std::string& target,
                        uint64_t index);
 

@@ -1,4 +1,5 @@
-// read_npy_header() and what follows it, on anything: what it takes is written and read again.
+// read_npy_header() and the functions after it, on anything: an accepted array is written and read
+// again.
 #include "muster/formats/npy.h"
 #include "tests/fuzz/meter.h"
 #include "tests/fuzz/target.h"

@@ -1,4 +1,4 @@
-// decode_request() on anything: what it takes fills its arrays exactly.
+// decode_request() on anything: an accepted request fills its arrays exactly.
 #include "muster/serve/decode_request.h"
 #include "tests/fuzz/meter.h"
 #include "tests/fuzz/target.h"

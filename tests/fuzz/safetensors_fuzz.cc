@@ -1,5 +1,5 @@
-// SafetensorsReader on anything; all tensors of what it opens can be read. What has parts in other
-// files is read that far, and refused.
+// SafetensorsReader on anything; all tensors of an opened file can be read. A file with parts in
+// other files is read that far, and refused.
 #include "muster/formats/safetensors.h"
 #include "tests/fuzz/meter.h"
 #include "tests/fuzz/target.h"
@@ -52,7 +52,7 @@ std::vector<std::string> seed_folders() { return {"safetensors"}; }
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace muster;  // NOLINT(google-build-using-namespace)
   const Bytes bytes = fuzz::bytes_of_input(data, size);
-  // A third of what is allowed: headers are long.
+  // A third of the limit: headers are long.
   const Result<formats::SafetensorsReader> reader = fuzz::metered(
       kParseFixedBytes + 16 * size,
       [&] { return formats::SafetensorsReader::open(memory_reader(bytes, "input")); });

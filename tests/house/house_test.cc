@@ -1,4 +1,4 @@
-// This house keeps its rules, and the checker finds each kind of break.
+// The source tree keeps its rules, and the checker finds each kind of violation.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ TEST(House, KeepsItsRules) {
   if (!report.warnings.empty()) std::cout << "warnings:\n" << to_string(report.warnings);
 }
 
-// A small house in order, with one file planted in it.
+// A small source tree in order, with one file planted in it.
 class PlantedTest : public ::testing::Test {
  protected:
   PlantedTest() {
@@ -42,7 +42,7 @@ class PlantedTest : public ::testing::Test {
     write("muster/data/internal/own.h", "// Own.\n#pragma once\n#include <torch/torch.h>\n");
     write("muster/torch.h", "// Adapts modules.\n#pragma once\n#include <torch/nn/module.h>\n");
     write("apps/a.cc", "#include \"muster/plan/plan.h\"\n#include \"muster/torch.h\"\n");
-    // What the files below are named after.
+    // The nouns after which the files below are named.
     for (const std::string noun :
          {"muster/base/testing/a", "muster/plan/testing/a", "muster/net/testing/a",
           "muster/net/testing/net", "muster/data/testing/a", "muster/data/testing/data",
@@ -58,7 +58,7 @@ class PlantedTest : public ::testing::Test {
 
   std::string violations() { return to_string(check_house(folder_.path()).violations); }
 
-  // What is said when `text` stands at `name`.
+  // The violations when `text` is the file `name`.
   std::string planted(const std::string& name, const std::string& text) {
     write(name, text);
     const std::string said = violations();
@@ -168,7 +168,7 @@ TEST_F(PlantedTest, FieldsOfOptionsHaveInitializers) {
     EXPECT_THAT(planted("muster/plan/a.h", with(field)),
                 HasSubstr("muster/plan/a.h:5: give this field an initializer"))
         << field;
-    // What programs do not see may be as it likes.
+    // Headers that programs do not see may break the rule.
     EXPECT_EQ(planted("muster/plan/internal/a.h", with(field)), "");
     EXPECT_EQ(planted("muster/plan/testing/a.h", with(field)), "");
   }

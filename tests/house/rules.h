@@ -1,5 +1,5 @@
-// The rules of the house that can be read off the text: who may include whom, what headers may
-// weigh. Thread safety: pure functions of the files.
+// The rules of the source tree that can be read off the text: which folders may include which, and
+// how large headers may be. Thread safety: pure functions of the files.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// What a program can write that includes <muster/muster.h> and nothing of LibTorch: compile_user.sh
-// compiles it. It is never run.
+// A program that includes <muster/muster.h> and nothing of LibTorch: compile_user.sh compiles it.
+// It is never run.
 #include <muster/muster.h>
 
 #include <chrono>
@@ -63,7 +63,7 @@ void loop(const Dataset& features) {
   }
 }
 
-// Times are whatever std::chrono has, and what is left out of an option struct has its default.
+// Times are any std::chrono durations, and omitted fields of an option struct have their defaults.
 RunConfig config() {
   return {.model_dir = "model",
           .save_checkpoints_secs = 90s,

@@ -1,4 +1,4 @@
-// What a program gets wrong, and the compiler says in words: compile_user.sh looks for them.
+// Mistakes of a program that the compiler reports in words: compile_user.sh looks for them.
 #include <muster/muster.h>
 
 using namespace muster;

@@ -60,7 +60,7 @@ std::function<Tensor(const Tensor&)> normalizer(const Json& spec) {
   if (!spec.contains("normalizer_fn")) return {};
   if (spec.at("normalizer_fn") == "shift") return [](const Tensor& x) { return (x - 2) / 3; };
   if (spec.at("normalizer_fn") == "log1p") {
-    // Of LibTorch's maximum a NaN stays one, as of TensorFlow's.
+    // LibTorch's maximum keeps a NaN, as TensorFlow's does.
     return [](const Tensor& x) { return at::maximum(x, at::zeros_like(x)).log1p(); };
   }
   throw std::runtime_error("no normalizer_fn is called " + spec.at("normalizer_fn").dump());
@@ -110,7 +110,7 @@ std::string vocabulary_file(const Json& spec, const std::string& folder) {
   return path;
 }
 
-// A column of categories, or that of a sequence of them.
+// A column of categories, or of a sequence of them.
 FeatureColumn categories_column(const std::string& type, const Json& spec,
                                 const std::string& folder) {
   const std::string key = spec.at("key");

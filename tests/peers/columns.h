@@ -16,12 +16,12 @@ namespace muster::inline v0_1 {
 // into `folder`. Throws std::runtime_error for a type that no function here has.
 std::vector<FeatureColumn> peer_columns(const nlohmann::json& specs, const std::string& folder);
 
-// The features of a batch; with `examples` they were written as tf.Examples and read again, by what
-// make_parse_example_spec() says of the columns.
+// The features of a batch; with `examples` they were written as tf.Examples and read again,
+// according to make_parse_example_spec() of the columns.
 Element peer_features(const nlohmann::json& features, const std::vector<FeatureColumn>& columns,
                       bool examples);
 
-// Sets the field to the option of that name, where it is given.
+// Sets the field to the option of that name, if it is given.
 template <typename T, typename Field>
 void take_option(const nlohmann::json& options, const char* name, Field& field) {
   if (options.contains(name)) field = options.at(name).get<T>();

@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Variables begin with the values of a case, by their names without that of the layer.
+// Variables begin with the values of a case, by their names without the layer's name.
 class GivenVariables final : public VariableStore {
  public:
   explicit GivenVariables(const PeerArrays& values) : values_(values) {}

@@ -52,8 +52,8 @@ data::CsvOptions listed_columns(const Json& program, data::CsvOptions options) {
   return options;
 }
 
-// make_csv_dataset: columns by their names, of kinds that the first rows tell. Missing numbers are
-// 0 there unless column_defaults say otherwise.
+// make_csv_dataset: columns by their names, with kinds inferred from the first rows. Missing
+// numbers are 0 there unless column_defaults say otherwise.
 data::CsvOptions inferred_columns(const Json& program, const std::vector<std::string>& paths,
                                   data::CsvOptions options) {
   options.missing_number = 0;

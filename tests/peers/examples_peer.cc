@@ -76,7 +76,7 @@ PeerArrays run_records(const PeerCase& a_case) {
   }
   const std::vector<std::string> whole = a_case.program.at("records");
   if (a_case.program.at("compression") != "" && !found.empty() && found.back() == "error") {
-    // The records before the damage are those that were written; the peer does not say how many.
+    // The records before the damage equal the written ones; the peer does not say how many.
     for (size_t i = 0; i + 1 < found.size(); ++i) {
       if (found[i] != hex_of_bytes(whole.at(i)))
         throw std::runtime_error("record " + std::to_string(i) + " is another one");

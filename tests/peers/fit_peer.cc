@@ -74,7 +74,7 @@ keras::FitOptions fit_options(const PeerCase& a_case) {
   if (a_case.inputs.count("val_x") > 0) {
     options.validation_data = Dataset::from_tensor_slices(
         Element::tuple({a_case.inputs.at("val_x").tensor(), a_case.inputs.at("val_y").tensor()}));
-    // Keras evaluates in batches of the same size; what comes out does not depend on it.
+    // Keras evaluates in batches of the same size; the result does not depend on it.
     options.validation_data = options.validation_data->batch(options.batch_size);
   }
   if (program.contains("callback")) options.callbacks = {callback_of(program.at("callback"))};

@@ -1,4 +1,4 @@
-// tf.keras.initializers: tools/peers/cases/initializers.py, which tells how random ones are
+// tf.keras.initializers: tools/peers/cases/initializers.py, which defines how random ones are
 // compared.
 #include <stdexcept>
 #include <string>
@@ -28,7 +28,7 @@ Initializer scaled(const Json& given) {
   return initializers::variance_scaling(options);
 }
 
-// Keras's defaults of bounds and moments are those of Muster: the functions are called without.
+// Keras's defaults of bounds and moments equal Muster's: the functions are called without them.
 Initializer initializer(const std::string& name, const Json& given) {
   if (name == "Zeros") return initializers::zeros();
   if (name == "Ones") return initializers::ones();

@@ -227,7 +227,7 @@ Regularizer make_regularizer(const Json& options) {
     return options.contains("l1") ? regularizers::l1(options["l1"]) : regularizers::l1();
   if (name == "L2")
     return options.contains("l2") ? regularizers::l2(options["l2"]) : regularizers::l2();
-  // The class has 0 where nothing is said, the function l1_l2() has 0.01.
+  // The class has the default 0, the function l1_l2() has 0.01.
   return make_penalty(options);
 }
 

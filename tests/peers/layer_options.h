@@ -52,7 +52,7 @@ Size size_of(const nlohmann::json& options, const char* name, Size otherwise) {
   return otherwise;
 }
 
-// Sets the options that layers of many kinds have, each where it has it.
+// Sets the options that layers of many kinds have, each if the layer has it.
 template <typename Options>
 void take_common(const nlohmann::json& given, Options& made) {
   if constexpr (requires { made.activation; }) {

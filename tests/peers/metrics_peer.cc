@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// One batch: labels are undefined where a metric takes none, and weights where there are none.
+// One batch: labels are undefined if a metric takes none, and weights if there are none.
 struct MetricCall {
   const Json options;
   const Tensor labels;

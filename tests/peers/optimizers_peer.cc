@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Fills what options of optimizers have in common, each where it has it.
+// Fills the common options of optimizers, each if the optimizer has it.
 template <typename Options>
 Options options_of(const Json& given) {
   Options made;
@@ -61,7 +61,7 @@ optim::AdafactorOptions adafactor_options(const Json& given) {
   return made;
 }
 
-// What TensorFlow 2.11 and later have as tf.keras.optimizers.
+// The optimizers of tf.keras.optimizers in TensorFlow 2.11 and later.
 optim::Optimizer of_keras(const std::string& name, const Json& given) {
   if (name == "Nadam") {
     auto made = options_of<optim::NadamOptions>(given);

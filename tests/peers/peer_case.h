@@ -1,5 +1,5 @@
-// A case that a peer (TensorFlow, Keras) computed: what was run, on which numbers, and what came
-// out. tools/peers/compare.py writes cases; the functions registered here run them in Muster.
+// A case that a peer (TensorFlow, Keras) computed: the program, its numbers, and its results.
+// tools/peers/compare.py writes cases; the functions registered here run them in Muster.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 namespace muster::inline v0_1 {
 
 // An array of a case, as JSON writes it: {"dtype": "float32", "shape": [2, 3], "values": [...]}.
-// The values are in row-major order; "nan", "inf" and "-inf" stand for themselves, and the dtype
+// The values are in row-major order; "nan", "inf" and "-inf" mean these numbers, and the dtype
 // "string" has texts.
 struct PeerArray {
   std::string dtype = "float32";
@@ -33,15 +33,15 @@ using PeerArrays = std::map<std::string, PeerArray>;
 
 struct PeerCase {
   std::string kind;
-  nlohmann::json program;  // what was run: the kind says what stands in it
+  nlohmann::json program;  // the program that was run: the kind defines its content
   PeerArrays inputs;       // initial variables and data
-  PeerArrays expected;     // what the peer computed; empty where it refused
+  PeerArrays expected;     // the peer's results; empty if it refused
   bool refused = false;    // the peer ended with an error
   std::string folder;      // where the case lies, with further files of it
   std::string name;        // of its file, without ".json"
 };
 
-// Throws std::runtime_error that names the file and what is wrong with it.
+// Throws std::runtime_error that names the file and its fault.
 PeerCase read_peer_case(const std::string& path);
 
 // Runs a case in Muster: the arrays it computed, by the names of `expected`. An exception is a
@@ -53,10 +53,10 @@ struct PeerKind {
   PeerKind(const std::string& kind, PeerRun run);
 };
 
-// What differs between Muster and the peer, a line each; empty: nothing does. Numbers may differ
-// by 1e-5 of the largest number of their array, or of 1 where that is larger: the rounding of a
-// sum in float32 is in proportion to its terms, not to its value. A case may name a larger
-// tolerance for an array in program["tolerance"], and its kind says why.
+// The differences between Muster and the peer, a line each; empty: none. Numbers may differ by 1e-5
+// of the largest number of their array, or of 1 if that is larger: the rounding of a sum in float32
+// is in proportion to its terms, not to its value. A case may name a larger tolerance for an array
+// in program["tolerance"], and its kind says why.
 std::vector<std::string> differences(const PeerCase& a_case);
 
 }  // namespace muster::inline v0_1

@@ -1,4 +1,4 @@
-// Muster computes what TensorFlow and Keras computed: the cases of golden/, or of the folder that
+// Muster computes the same as TensorFlow and Keras: the cases of golden/, or of the folder that
 // MUSTER_PEER_CASES names (./dev check peers makes new ones).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -241,8 +241,8 @@ std::string element_text(const Element& element) {
   return element.structure().describe() + " " + fmt::format("{}", fmt::join(values, "; "));
 }
 
-// The elements up to an error, which is one; after `stop` of them in a second iterator, which
-// goes on where the first one was saved.
+// The elements up to an error, which counts as one; after `stop` of them in a second iterator,
+// which continues where the first one was saved.
 std::vector<std::string> read_texts(const Dataset& data, size_t stop) {
   std::vector<std::string> found;
   auto iterator = data.iterator();

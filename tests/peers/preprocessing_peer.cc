@@ -112,7 +112,7 @@ PeerArrays put_into_buckets(const PeerCase& a_case, const Json& given) {
                                                            : layer(input.tensor()))}};
 }
 
-// What both lookups are told.
+// The options of both lookups.
 template <typename Options>
 Options lookup_options(const Json& given) {
   Options options;

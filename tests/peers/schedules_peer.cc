@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Fills what options of schedules have, each where it has it.
+// Fills the options of schedules, each if the schedule has it.
 template <typename Options>
 Options schedule_options(const Json& given) {
   Options made;

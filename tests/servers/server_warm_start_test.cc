@@ -79,7 +79,7 @@ class ServerWarmStartTest : public ::testing::Test {
   const InputFn input_ = shuffled_batches(48, 8);
 };
 
-// Tables and statistics among the weights; and of the slots, those that begin as the weights.
+// Tables and statistics among the weights; and among the slots, those that begin as the weights.
 TEST_F(ServerWarmStartTest, OneWorkerHasTheBitsOfARunWithoutServers) {
   expect_same("adam", model_with(adam), all());
   expect_same("average", model_with([] { return optim::exponential_moving_average(adam()); }),
@@ -92,8 +92,8 @@ TEST_F(ServerWarmStartTest, OneWorkerHasTheBitsOfARunWithoutServers) {
               all());
 }
 
-// What trains is taken; statistics are not.
-TEST_F(ServerWarmStartTest, WhatWasNotChosenBeginsAsItDoes) {
+// Trainable variables are taken; statistics are not.
+TEST_F(ServerWarmStartTest, VariablesThatWereNotChosenBeginAsUsual) {
   expect_same("chosen", model_with(adam), {.ckpt_to_initialize_from = base()});
 }
 

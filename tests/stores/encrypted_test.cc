@@ -78,14 +78,14 @@ TEST_F(EncryptedTest, AnAuthorityOfOnesOwnIsTrusted) {
   EXPECT_EQ(pages->read_file("https://" + web_tls->host() + "/page").value(), "w");
 }
 
-// The body of what is written is not signed there, and its checksum is compared instead.
+// The body of a write is not signed there, and its checksum is compared instead.
 TEST_F(EncryptedTest, ContentsGoWithAChecksumInPlaceOfASignature) {
   const auto tls = front(bucket_.server().host());
   const auto files = store(behind(*tls).with("AWS_CA_BUNDLE", authority_));
   files->write_atomically("s3://bucket/f", content_of(700'000)).value();
   EXPECT_EQ(bucket_.server().last_header("partNumber=2", "x-amz-content-sha256"),
             "UNSIGNED-PAYLOAD");
-  // Over http nobody but the signature tells of changes made on purpose.
+  // Over http only the signature shows changes made on purpose.
   store(bucket_.environment())->write_atomically("s3://bucket/g", content_of(700'000)).value();
   EXPECT_EQ(bucket_.server().last_header("g?partNumber=2", "x-amz-checksum-crc32c"), "");
   store(bucket_.environment().with("MUSTER_S3_UNSIGNED_HTTP", "1"))
@@ -162,15 +162,15 @@ TEST_F(EncryptedTest, CertificatesThatAreWrongAreErrorsAtOnce) {
       store(bucket_.environment().with("AWS_ENDPOINT_URL", "https://" + bucket_.server().host()))
           ->read_file("s3://bucket/f");
   EXPECT_THAT(plain.error().what(), HasSubstr("http://"));
-  // A server that wants a certificate of ours says so, and goes on to.
+  // A server that requires a client certificate says so, and continues to do so.
   const auto strict = front(bucket_.server().host());
   strict->require_certificates();
   EXPECT_THAT(said(*strict, authority_),
               AllOf(HasSubstr("alert"), HasSubstr("require client certificates")));
 }
 
-// The variables of curl: https goes through a tunnel, http by asking the proxy, and what no_proxy
-// names goes straight.
+// The variables of curl: https goes through a tunnel, http through the proxy, and hosts in no_proxy
+// are reached directly.
 TEST_F(EncryptedTest, ProxiesAreThoseOfTheEnvironment) {
   bucket_.fill({{"f", "through"}});
   const auto tls = front(bucket_.server().host());
@@ -199,8 +199,8 @@ TEST_F(EncryptedTest, ProxiesAreThoseOfTheEnvironment) {
             "http://files.example/a.csv\n");
 }
 
-// Neither gets better by trying again, and what stands there holds a password.
-// They give secrets, and are near.
+// Neither error heals by trying again, and the address contains a password. These servers give
+// secrets, and are near.
 TEST_F(EncryptedTest, CredentialsOfThisMachinesSurroundingsComeWithoutAProxy) {
   WebServer container([](const httplib::Request&, httplib::Response& response) {
     response.body = R"({"AccessKeyId": "K", "SecretAccessKey": "S", "Token": "T",

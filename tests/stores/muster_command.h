@@ -17,7 +17,7 @@
 
 namespace muster::inline v0_1::stores {
 
-// What `muster ARGUMENTS` prints and says, with these variables on top of this program's.
+// The output of `muster ARGUMENTS` on both streams, with these variables on top of this program's.
 inline std::string output_of_muster(std::vector<std::string> arguments,
                                     std::vector<std::pair<std::string, std::string>> environment) {
   const TempDirectory folder;

@@ -107,7 +107,7 @@ TEST_F(S3rverTest, FilesAreWrittenReadListedRenamedAndRemoved) {
   EXPECT_THAT(files_->list_directory("s3://bucket").value(), ElementsAre("c"));
 }
 
-// s3rver knows no checksums of what is written, and lets them pass.
+// s3rver does not know checksums of writes, and ignores them.
 TEST_F(S3rverTest, ContentsMayGoWithChecksums) {
   S3Options options = S3Options::from({{"AWS_ENDPOINT_URL", server_->url()},
                                        {"AWS_ACCESS_KEY_ID", "S3RVER"},
@@ -122,7 +122,7 @@ TEST_F(S3rverTest, ContentsMayGoWithChecksums) {
   EXPECT_TRUE(files_->read_file("s3://bucket/large").value() == large);
 }
 
-// s3rver copies nothing into parts: what is there comes here and goes back.
+// s3rver copies nothing into parts: existing bytes are read and written back.
 TEST_F(S3rverTest, FilesGrow) {
   const std::string large(6'000'000, 'x');
   for (int session = 0; session < 2; ++session) {
@@ -155,7 +155,7 @@ TEST_F(S3rverTest, ListsAndRemovesMoreThanAPage) {
   EXPECT_EQ(files_->list_directory("s3://bucket/many").error().kind(), ErrorKind::kNotFound);
 }
 
-TEST_F(S3rverTest, WhatIsNotThereIsSaid) {
+TEST_F(S3rverTest, MissingKeysAndBucketsAreReported) {
   EXPECT_THAT(files_->read_file("s3://bucket/none").error().what(), HasSubstr("NoSuchKey"));
   EXPECT_THAT(files_->read_file("s3://none/none").error().what(),
               HasSubstr("there is no bucket 'none'"));

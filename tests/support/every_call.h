@@ -1,4 +1,4 @@
-// Every call of the coordinator's service, as somebody makes them who knows the names of its tasks.
+// Every call of the coordinator's service, made by a client that knows the names of its tasks.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace muster::inline v0_1 {
 
-// What each call was answered, by its name; watch() streams and is not among them. They say that
-// they come from `who`, and each waits `seconds` at most.
+// The answer to each call, by its name; watch() streams and is not among them. The calls claim to
+// come from `who`, and each waits `seconds` at most.
 inline std::vector<std::pair<std::string, Result<net::Reply>>> make_every_call(
     net::CoordinatorChannel& channel, const plan::Caller& who, double seconds = 30) {
   using net::StoreOperation;

@@ -79,7 +79,7 @@ void GcsStandIn::answer(const httplib::Request& request, httplib::Response& resp
   object(request, response, name, verb);
 }
 
-// The JSON API reads who pays from the address, the XML API from a header.
+// The JSON API reads the paying project from the address, the XML API from a header.
 bool GcsStandIn::pays(const httplib::Request& request) const {
   if (payer_.empty()) return true;
   if (request.path.starts_with("/storage/") || request.path.starts_with("/upload/"))
@@ -94,7 +94,7 @@ void GcsStandIn::upload(const httplib::Request& request, httplib::Response& resp
     response.set_header("Location", server_->url() + id);
     return;
   }
-  // Two parts: what it is, and the bytes.
+  // Two parts: the description, and the bytes.
   const std::string type = request.get_header_value("Content-Type");
   const std::string mark = "\r\n--" + type.substr(type.find("boundary=") + 9);
   const size_t about = request.body.find("\r\n\r\n") + 4;

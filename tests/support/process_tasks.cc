@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kTaskVariable = "MUSTER_TEST_TASK";
 
-// Constructed so far in this test, to tell several in one test apart.
+// The number of groups constructed so far in this test, to distinguish them.
 int next_ordinal(const std::string& test) {
   static std::string current;
   static int count = 0;
@@ -38,7 +38,7 @@ std::string current_test() {
   return std::string(info->test_suite_name()) + "." + info->name();
 }
 
-// What a test runner tells this process alone.
+// Variables that a test runner sets for this process alone.
 std::vector<std::string> gtest_variables() {
   std::vector<std::string> names;
   for (char** entry = environ; *entry != nullptr; ++entry) {

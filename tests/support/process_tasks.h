@@ -31,7 +31,7 @@ namespace muster::inline v0_1::testing {
 
 using Settings = std::map<std::string, std::string>;
 
-// What a task knows; lives in the task's process.
+// The state of a task; lives in the task's process.
 class Task {
  public:
   Task(int rank, int size, std::string directory, Settings settings)
@@ -70,9 +70,9 @@ class ProcessTasks {
   ProcessTasks& operator=(const ProcessTasks&) = delete;
 
   // Waits for the end of one task: its exit code, or minus the signal that ended it. Throws
-  // Timeout, with what the task has printed, when it still runs at the deadline.
+  // Timeout, with the task's output, if it still runs at the deadline.
   int wait(int rank, std::chrono::milliseconds deadline = std::chrono::seconds(40));
-  // Waits for all and expects exit code 0 of each, showing the output of those that failed.
+  // Waits for all and expects exit code 0 of each, showing the output of the failed ones.
   void expect_success(std::chrono::milliseconds deadline = std::chrono::seconds(40));
 
   void kill(int rank);    // SIGKILL
@@ -80,7 +80,7 @@ class ProcessTasks {
   void resume(int rank);  // SIGCONT
   bool running(int rank);
 
-  // What the task has printed on standard output and standard error.
+  // The output of the task on standard output and standard error.
   std::string output(int rank) const;
   const std::string& directory() const { return directory_.path(); }
   FileStore& store() { return store_; }

@@ -1,4 +1,4 @@
-// Reads what hooks::profiler() wrote, for tests.
+// Reads the traces of hooks::profiler(), for tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ inline TraceRows read_trace(const std::string& path) {
   std::map<int, std::string> processes;
   std::map<std::pair<int, int>, std::string> threads;
   TraceRows rows;
-  std::map<std::pair<int, int>, std::vector<int64_t>> open;  // ends of what is under way
+  std::map<std::pair<int, int>, std::vector<int64_t>> open;  // ends of spans under way
   for (const auto& event : trace.at("traceEvents")) {
     const std::pair<int, int> row{event.at("pid"), event.at("tid")};
     const std::string name = event.at("name");

@@ -55,7 +55,7 @@ void run_ranks(int n, const std::function<void(int)>& fn, std::chrono::milliseco
                        static_cast<long long>(deadline.count()));
         }
       }
-      // Others may wait for one that failed.
+      // Others may wait for a failed one.
       if (first)
         std::fprintf(stderr, "run_ranks: before, one failed: %s\n", what_of(first).c_str());
       std::fflush(nullptr);

@@ -40,7 +40,7 @@ std::string digest(const EVP_MD* kind, std::string_view text) {
 
 std::string etag_of(std::string_view text) { return "\"" + digest(EVP_md5(), text) + "\""; }
 
-// The checksum as it is sent: base64 of four bytes, the highest first.
+// The checksum in the form of the header: base64 of four bytes, the highest first.
 std::string checksum_of(std::string_view text) {
   const uint32_t crc = crc32c(bytes_of(text));
   const unsigned char bytes[4] = {
@@ -59,7 +59,7 @@ void refuse(httplib::Response& response, int status, const std::string& code,
                        "application/xml");
 }
 
-// The header as it was sent: cpp-httplib decodes what looks like a part of a URL.
+// The header as it was sent: cpp-httplib decodes text that looks like a part of a URL.
 std::string sent_value(const httplib::Request& request, const std::string& name) {
   const std::string value = request.get_header_value(name.c_str());
   if (name != "x-amz-copy-source") return value;
@@ -98,7 +98,8 @@ Environment S3StandIn::environment() const {
                      {"AWS_EC2_METADATA_DISABLED", "true"}};
 }
 
-// Recomputes the signature from what arrived, as the documentation of Signature Version 4 says.
+// Recomputes the signature from the received bytes, according to the documentation of Signature
+// Version 4.
 bool S3StandIn::admit(const httplib::Request& request, httplib::Response& response) {
   const std::string authorization = request.get_header_value("Authorization");
   if (authorization.empty()) {
@@ -150,7 +151,7 @@ bool S3StandIn::admit(const httplib::Request& request, httplib::Response& respon
     refuse(response, 400, "BadDigest");
     return false;
   }
-  // Only what has a checksum may go unsigned.
+  // Only bodies with a checksum may be unsigned.
   if (payload != digest(EVP_sha256(), request.body) &&
       !(checked && payload == "UNSIGNED-PAYLOAD")) {
     refuse(response, 400, "XAmzContentSHA256Mismatch");

@@ -23,7 +23,7 @@
 
 namespace muster::inline v0_1::distribute {
 
-// What one task of a loop has.
+// The state of one task of a loop.
 struct Task {
   int rank = 0;  // -1: a server
   StrategyPtr strategy{};

@@ -29,7 +29,7 @@ using Clock = std::chrono::steady_clock;
 // Long enough for a busy machine; an idle one needs 0.3 s.
 constexpr auto kStartTime = 90s;
 constexpr auto kEndTime = 30s;
-// Between two looks at what another process does.
+// Between two looks at another process's work.
 constexpr auto kPause = 20ms;
 
 // Debian keeps the daemons where only the superuser's PATH looks.

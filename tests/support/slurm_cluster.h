@@ -5,8 +5,8 @@
 //   const SlurmCluster slurm({.nodes = 2});
 //   run({"srun", "-N", "2", "hostname"}, slurm.environment());
 //
-// No munge and no database: users are believed (auth/none), so the daemons listen on loopback only.
-// Jobs are not put into cgroups, and processors are counted but not bound.
+// No munge and no database: no user is authenticated (auth/none), so the daemons listen on loopback
+// only. Jobs are not put into cgroups, and processors are counted but not bound.
 #pragma once
 
 #include <map>
@@ -28,12 +28,12 @@ class SlurmCluster {
     std::string more = "";  // further lines of slurm.conf
   };
 
-  // Why no cluster can be started here, "" when one can: Slurm is not installed, or this is not the
-  // superuser, as whom slurmd works.
+  // Why no cluster can be started here, "" if one can: Slurm is not installed, or this is not the
+  // superuser, which slurmd needs.
   static std::string why_not();
 
   // Starts the daemons and waits, at most 90 s, until all nodes are idle. Throws Unavailable with
-  // what they printed.
+  // their output.
   SlurmCluster() : SlurmCluster(Options()) {}
   explicit SlurmCluster(const Options& options);
   // Cancels the jobs, waits for their end at most 30 s, and stops the daemons.
@@ -41,11 +41,12 @@ class SlurmCluster {
   SlurmCluster(const SlurmCluster&) = delete;
   SlurmCluster& operator=(const SlurmCluster&) = delete;
 
-  // What makes srun, sbatch, squeue, scancel, sacct and scontrol talk to this cluster: SLURM_CONF.
+  // The variable that makes srun, sbatch, squeue, scancel, sacct and scontrol use this cluster:
+  // SLURM_CONF.
   const std::map<std::string, std::string>& environment() const { return environment_; }
   // For files of a test: removed with the cluster.
   const std::string& directory() const { return directory_.path(); }
-  // What the daemons have written, for a message of a test.
+  // The logs of the daemons, for a message of a test.
   std::string logs() const;
 
  private:

@@ -22,7 +22,7 @@ using c10::IValue;
 using c10::Stream;
 using torch::jit::Stack;
 
-// `op`, whose arguments are on the stack, as the host does it.
+// Runs `op`, whose arguments are on the stack, on the host.
 void run_on_host(const c10::OperatorHandle& op, Stack* stack) {
   const auto& schema = op.schema();
   HostCall call;
@@ -36,7 +36,7 @@ void run_on_host(const c10::OperatorHandle& op, Stack* stack) {
     value = call.to_host(value, written);
   }
   const c10::DeviceGuard guard(call.device());
-  // A view reads nothing: it may be taken of what is still to be copied.
+  // A view reads nothing: it may be taken of a tensor that is still to be copied.
   if (!view) catch_up(call.device());
   {
     const at::AutoDispatchBelowADInplaceOrView below;
@@ -64,7 +64,7 @@ void convolution_backward(const c10::OperatorHandle& op, Stack* stack) {
   run_on_host_as("aten::convolution_backward", stack);
 }
 
-// --- What the device does itself ---
+// --- operations of the device itself ---
 
 template <typename T>
 using Maybe = c10::optional<T>;
@@ -85,7 +85,7 @@ Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, Maybe<at::Sca
 
 // From, to, or between devices.
 Tensor copy_from(const Tensor& source, const Tensor& destination, bool non_blocking) {
-  // Of two calls, for the two may be on different devices.
+  // Two calls, because the two may be on different devices.
   const Tensor to = HostCall().to_host(destination, /*written=*/true);
   const Tensor from = HostCall().to_host(source, /*written=*/false);
   TORCH_CHECK(to.is_cpu() && from.is_cpu(), "no copy from ", source.device(), " to ",

@@ -33,8 +33,8 @@ std::string refusal(const std::function<void()>& attempt) {
   return "";
 }
 
-// What `model` makes of `inputs`, and the gradients of that, are the same on the host and on
-// `device`.
+// Checks that the results of `model` for `inputs`, and their gradients, are the same on the host
+// and on `device`.
 void expect_same_as_host(const std::vector<Tensor>& inputs, const c10::Device& device,
                          const std::function<Tensor(const std::vector<Tensor>&)>& model) {
   const auto run = [&](c10::Device where) {

@@ -20,7 +20,7 @@ struct TestImage {
   }
 };
 
-// Smooth waves with some noise on them, another picture for each seed: what a photo is to a codec.
+// Smooth waves with some noise on them, another picture for each seed: like a photo to a codec.
 TestImage make_test_image(int height, int width, int channels, uint64_t seed = 1);
 
 // Options of encode_jpeg().
@@ -66,7 +66,7 @@ std::string encode_bmp(const TestImage& image, const BmpOptions& options = {});
 // Options of encode_gif().
 struct GifOptions {
   bool interlaced = false;
-  int canvas_height = 0;  // 0: that of the image, which lies at row `top`, column `left`
+  int canvas_height = 0;  // 0: the height of the image, which lies at row `top`, column `left`
   int canvas_width = 0;
   int top = 0;
   int left = 0;

@@ -106,7 +106,7 @@ void WebServer::answer(const httplib::Request& request, httplib::Response& respo
       faults_.erase(found);
     }
   }
-  if (fault.delay.count() > 0) std::this_thread::sleep_for(fault.delay);  // what the test asked for
+  if (fault.delay.count() > 0) std::this_thread::sleep_for(fault.delay);  // requested by the test
   {
     std::lock_guard lock(mutex_);
     --now_;

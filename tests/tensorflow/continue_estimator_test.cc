@@ -1,5 +1,5 @@
-// A DNNClassifier that TensorFlow trained for 500 steps goes on here, on the same rows, to step
-// 1,000. The losses of its steps are those that TensorFlow itself had.
+// A DNNClassifier that TensorFlow trained for 500 steps continues here, on the same rows, to step
+// 1,000. The losses of its steps equal TensorFlow's own.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Laws of training modules of LibTorch. What they compute is compared with a bare loop of LibTorch,
-// which knows nothing of Muster.
+// Invariants of training modules of LibTorch. The results are compared with a bare loop of
+// LibTorch, which knows nothing of Muster.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -22,9 +22,9 @@ std::string muster_name(std::string key) {
   return "net/" + key;
 }
 
-// --- laws of training ----------------------------------------------------------------------------
+// --- invariants of training ----------------------------------------------------------------------
 
-// What a LibTorch user writes by hand.
+// The loop that a LibTorch user writes by hand.
 struct BareLoop {
   explicit BareLoop(std::shared_ptr<torch::nn::Module> module, double rate = 0.1)
       : module(module), sgd(module->parameters(), torch::optim::SGDOptions(rate)) {}
@@ -200,7 +200,7 @@ TEST(TorchModuleReplicasTest, KeepInStepAndACheckpointHoldsTheMeanOfTheirStatist
   EXPECT_EQ(saved.tensors.at(kTracked).item<int64_t>(), 20);
 }
 
-// One worker continues from the mean, two more from what it leaves; and the model is still good.
+// One worker continues from the mean, two more from its result; and the model is still good.
 TEST(TorchModuleReplicasTest, AnotherNumberOfWorkersContinues) {
   TempDirectory directory;
   const auto run = [&](int workers, int64_t end) {
@@ -219,7 +219,7 @@ TEST(TorchModuleReplicasTest, AnotherNumberOfWorkersContinues) {
   EXPECT_EQ(three.tensors.at(kTracked).item<int64_t>(), 25);
 }
 
-// A replica whose input is used up runs on zero rows: that is no batch to its statistics.
+// A replica whose input is used up runs on zero rows: its statistics do not count that as a batch.
 TEST(TorchModuleReplicasTest, ZeroRowsLeaveStatisticsAlone) {
   TempDirectory directory;
   const InputFn input = [](const InputContext& context) {

@@ -1,5 +1,4 @@
-// Modules of LibTorch in a model context: what becomes of their tensors, what they draw, and what
-// is refused.
+// Modules of LibTorch in a model context: their tensors, their random numbers, and refused modules.
 #include <gmock/gmock.h>
 
 #include "muster/base/error_of.h"
@@ -117,7 +116,7 @@ TEST(TorchModuleTest, StridedParametersBecomeContiguous) {
   EXPECT_TRUE(net.get()->w.equal(torch::arange(6.0).view({2, 3}).t()));
 }
 
-// --- what is refused -----------------------------------------------------------------------------
+// --- refused modules -----------------------------------------------------------------------------
 
 struct Lazy : torch::nn::Module {
   Tensor forward(const Tensor& x) {
@@ -293,7 +292,7 @@ TEST(TorchModuleTest, InitialValuesDependOnSeedAndNameOnly) {
   EXPECT_FALSE(weight(1, "a", 0).equal(weight(1, "b", 0)));
 }
 
-TEST(TorchModuleTest, WhatAModuleDrawsDependsOnStepReplicaAndCall) {
+TEST(TorchModuleTest, DrawsOfAModuleDependOnStepReplicaAndCall) {
   const auto draw = [](int64_t step, int64_t replica, int calls) {
     Alone alone;
     internal::begin_step(alone.context, step, replica);
@@ -343,7 +342,7 @@ TEST(TorchModuleTest, AModuleIsExportedHoweverItIsCalled) {
   EXPECT_TRUE(answers[0].equal(answers[1]) && answers[0].equal(answers[2]));
 }
 
-TEST(TorchModuleTest, WhatDrawsInPredictionIsNamed) {
+TEST(TorchModuleTest, OperationsThatDrawInPredictionAreNamed) {
   struct Noisy : torch::nn::Module {
     Tensor forward(const Tensor& x) { return x + torch::rand_like(x); }
   };
@@ -366,7 +365,7 @@ TEST(TorchModuleTest, WhatDrawsInPredictionIsNamed) {
               HasSubstr("exporting aten::dropout: it draws random numbers"));
 }
 
-TEST(TorchModuleTest, TheDefaultGeneratorGoesOnWhereItWas) {
+TEST(TorchModuleTest, TheDefaultGeneratorContinuesWhereItWas) {
   torch::manual_seed(5);
   const Tensor expected = torch::rand({4});
   torch::manual_seed(5);

@@ -1,5 +1,5 @@
 // Nets as LibTorch's users write them, and runs of an Estimator that train them; for tests of
-// <muster/torch.h>. Thread safety: as what the functions call.
+// <muster/torch.h>. Thread safety: as the called functions.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -140,7 +140,7 @@ inline std::vector<std::string> names_of(const Checkpoint& checkpoint) {
   return names;
 }
 
-// A context by itself, for what needs no run.
+// A context by itself, for tests that need no run.
 struct Alone {
   explicit Alone(Mode mode = Mode::kTrain, uint64_t seed = 1)
       : variables(seed), context(mode, variables, seed, params) {

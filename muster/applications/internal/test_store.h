@@ -79,7 +79,7 @@ struct Training : ModelRun {
   int64_t steps = 0;
 };
 
-// What a model asks for, found on no rows.
+// The variables that a model asks for, found with a batch of no rows.
 inline std::vector<VariableSpec> variables_of(const Functional& model) {
   class Specs final : public VariableStore {
    public:

@@ -11,7 +11,7 @@
 
 namespace muster::inline v0_1::internal {
 
-// What all blocks of a transformer have in common.
+// The settings that all blocks of a transformer share.
 struct TransformerStyle {
   int64_t width = 0;
   int64_t heads = 1;      // that divide the width
@@ -21,7 +21,7 @@ struct TransformerStyle {
   double epsilon = 1e-5;
   bool causal = false;
   Initializer kernel{};
-  Initializer last_kernel{};  // of layers whose result is added to what came in
+  Initializer last_kernel{};  // of layers whose result is added to the block's input
 };
 
 // Adds a block whose layers are named "<name>_norm_1", "<name>_attention", "<name>_norm_2",
@@ -33,7 +33,7 @@ SymbolicTensor transformer_block(const SymbolicTensor& x, const std::string& nam
 SymbolicTensor layer_normalized(const SymbolicTensor& x, const std::string& name, double epsilon,
                                 const Weights& weights);
 
-// The layouts of attention. Of [heads * size] they make [heads, size].
+// The layouts of attention: from [heads * size] they make [heads, size].
 Layout heads_of_bias(int64_t heads);
 // Part `part` of three of them.
 Layout heads_of_joint_bias(int64_t heads, int64_t part);

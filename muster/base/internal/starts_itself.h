@@ -9,14 +9,14 @@
 
 namespace muster::inline v0_1::testing {
 
-// What a child ends with where the system cannot start a program of this processor: under
-// qemu-user, unless the system knows it as an interpreter (binfmt_misc).
+// The exit code of a child if the system cannot start a program of this processor: under qemu-user,
+// unless the system knows it as an interpreter (binfmt_misc).
 inline constexpr int kForeignProgram = 78;
 inline constexpr const char* kNotStarted =
     "an emulator runs this, and the system cannot start programs of its processor: install "
     "qemu-user-binfmt";
 
-// Runs this program in place of the process, with these words; ends it where that fails.
+// Replaces this process by this program with these arguments; ends it if that fails.
 template <typename... Words>
 [[noreturn]] void become_itself(const Words*... words) {
   execl("/proc/self/exe", "itself", words..., nullptr);
@@ -30,7 +30,7 @@ inline bool starts_itself() {
     become_itself("--gtest_list_tests");
   }
   int status = 0;
-  if (child < 0 || waitpid(child, &status, 0) != child) return true;  // the test says what is wrong
+  if (child < 0 || waitpid(child, &status, 0) != child) return true;  // the test reports the fault
   return !(WIFEXITED(status) && WEXITSTATUS(status) == kForeignProgram);
 }
 

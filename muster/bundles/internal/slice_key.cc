@@ -12,7 +12,8 @@ void append_number(std::string& out, uint64_t number) {
   for (int i = bytes - 1; i >= 0; --i) out += static_cast<char>(number >> (8 * i));
 }
 
-// A text, ended by 0 1; its own bytes 0 and 255 are followed by one that tells them from that.
+// A text, ended by 0 1; its own bytes 0 and 255 are followed by a byte that distinguishes them from
+// the end.
 void append_text(std::string& out, std::string_view text) {
   for (const char letter : text) {
     out += letter;
@@ -32,7 +33,7 @@ void append_signed(std::string& out, int64_t number) {
   for (int i = bytes - 1; i >= 0; --i) {
     // Above its eight bytes a number has its sign alone.
     uint64_t byte = i < 8 ? bits >> (8 * i) & 0xff : (number < 0 ? 0xff : 0);
-    // The bits that tell the length, from the first one of all.
+    // The bits that encode the length, from the first one of all.
     const int ahead = bytes - 1 - i;
     const int marked = bytes - 8 * ahead;
     if (marked >= 8) {

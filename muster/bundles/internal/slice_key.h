@@ -1,6 +1,6 @@
 // The key under which a checkpoint of TensorFlow holds a part of a partitioned variable: its name
-// and the slice, written so that keys sort as what they stand for ("ordered code").
-// Thread safety: pure functions.
+// and the slice, written so that keys sort like the values they encode ("ordered code"). Thread
+// safety: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace muster::inline v0_1::tensorflow::internal {
 
-// What a part has of one axis.
+// The extent of a part along one axis.
 struct Extent {
   int64_t start = 0;
   int64_t length = -1;  // -1: all of the axis

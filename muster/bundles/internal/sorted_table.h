@@ -14,9 +14,9 @@ namespace muster::inline v0_1::tensorflow::internal {
 // A key and its value, both any bytes.
 using TableEntry = std::pair<std::string, std::string>;
 
-// Gives all entries of a table, whose keys ascend. `name` is what errors call the file. Throws
-// Corrupt for what is cut short, damaged (each block's checksum is verified) or no table at all,
-// and InvalidArgument for compressed blocks, which TensorFlow does not write.
+// Returns all entries of a table, whose keys ascend. `name` is the file's name in errors. Throws
+// Corrupt for a file that is cut short, damaged (each block's checksum is verified) or no table at
+// all, and InvalidArgument for compressed blocks, which TensorFlow does not write.
 std::vector<TableEntry> read_sorted_table(Bytes file, const std::string& name);
 
 // Makes a table. REQUIRES: the keys ascend strictly.

@@ -1,5 +1,5 @@
-// What a program has defined for its workers: functions, and the data sets they read.
-// Thread safety: values.
+// The definitions of a program for its workers: functions, and the data sets they read. Thread
+// safety: values.
 #pragma once
 
 #include <functional>
@@ -28,7 +28,7 @@ struct RemoteFunctions {
   std::vector<Function> functions{};
   std::vector<Data> data{};
 
-  // The one that trains; nullptr without one.
+  // The function that trains; nullptr without one.
   const Function* training() const {
     for (const Function& function : functions) {
       if (function.options.training) return &function;
@@ -45,9 +45,9 @@ struct RemoteFunctions {
   const Data& data_of(const Function& function) const {
     return data[static_cast<size_t>(function.options.data->index())];
   }
-  // What all tasks must have alike, a line for each.
+  // The settings that all tasks must share, a line for each.
   std::vector<std::string> describe() const;
-  // The data set as the worker of this number reads it, of so many; `seed` is the run's.
+  // The data set as worker `worker` of `workers` reads it; `seed` is the run's.
   std::unique_ptr<Iterator> open(const Data& data, int worker, int workers, uint64_t seed) const;
 };
 

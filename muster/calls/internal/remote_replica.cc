@@ -56,7 +56,7 @@ RemoteReplica::RemoteReplica(std::unique_ptr<Replica> replica)
       engine_(*replica_, /*accumulate_steps=*/1),
       pace_(Pace::of(*replica_)),
       calls_(replica_->variables(), replica_->seed()) {
-  // One call whose numbers are not finite is an error of that call.
+  // A call with numbers that are not finite is an error of that call.
   engine_.report_non_finite();
 }
 
@@ -128,7 +128,7 @@ RemoteReplica::Made RemoteReplica::call(const RemoteFunctions::Function& functio
     const torch::AutoGradMode gradients(training);
     calls_.begin_step(training, step, number());
     const optim::Recording recording;
-    // Those of a call that threw.
+    // The losses of a call that threw.
     (void)calls_.take_losses();
     for (const auto& variable : replica_->variables().variables()) variable->take_row_uses();
     made.results = invoke(function, replica_->variables(), calls_,

@@ -1,5 +1,5 @@
-// What a chief that schedules calls sees of its workers and servers while it waits. Thread safety:
-// belongs to the chief's thread.
+// The view of a chief that schedules calls on its workers and servers while it waits. Thread
+// safety: belongs to the chief's thread.
 #pragma once
 
 #include <optional>
@@ -13,11 +13,12 @@ namespace muster::inline v0_1::distribute {
 
 class RunWatch {
  public:
-  static constexpr double kLookSeconds = 0.5;    // between two looks at what else may end a wait
+  static constexpr double kLookSeconds = 0.5;    // between two looks at other events that may end a
+                                                 // wait
   static constexpr double kRunningSeconds = 60;  // for calls that run when the run ends
 
-  // Both outlive it. `join_timeout` seconds the first worker is waited for, and
-  // `restart_timeout` others, where none is there.
+  // Both outlive it. The first worker is waited for `join_timeout` seconds, and later ones
+  // `restart_timeout`, if none is present.
   RunWatch(ps::ClosureHost& host, RemoteReplica& replica, double join_timeout,
            double restart_timeout)
       : host_(host),
@@ -25,10 +26,11 @@ class RunWatch {
         join_timeout_(join_timeout),
         restart_timeout_(restart_timeout) {}
 
-  // Throws what ends a wait: the failure of the run, Timeout where no worker has been there for too
-  // long, PeerLost where a server is lost. The chief follows the step the servers are at.
+  // Throws the error that ends a wait: the failure of the run, Timeout if no worker has been
+  // present for too long, PeerLost if a server is lost. The chief follows the servers' step.
   void look();
-  // Takes back what no worker has begun, saying `why`, and waits for what runs, within limits.
+  // Cancels the calls that no worker has begun, with the reason `why`, and waits for the running
+  // ones, within limits.
   void cancel(const std::string& why);
 
  private:

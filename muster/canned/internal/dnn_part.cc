@@ -38,8 +38,8 @@ void check_network(const std::string& estimator, const DnnPartOptions& options) 
 
 std::string hidden_layer(size_t i) { return fmt::format("hiddenlayer_{}", i); }
 
-// Calls a layer whose variables are named "<scope>/<layer>/...". Scopes do not nest, so that is all
-// of the name.
+// Calls a layer whose variables are named "<scope>/<layer>/...". Scopes do not nest, so this is the
+// whole name.
 class ScopedImpl final : public LayerImpl {
  public:
   ScopedImpl(std::string scope, Layer layer)

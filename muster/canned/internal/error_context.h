@@ -1,4 +1,4 @@
-// Errors that say which estimator was asked for. Thread safety: a pure function.
+// Errors that name the estimator. Thread safety: a pure function.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace muster::inline v0_1::internal {
 
-// Gives what `make` does; of an Error that it throws, the message then begins with "<estimator>: ".
+// Returns the result of `make`; the message of its Error then begins with "<estimator>: ".
 template <typename Make>
 auto with_error_context(const std::string& estimator, const Make& make) {
   try {

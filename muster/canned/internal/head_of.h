@@ -1,5 +1,5 @@
-// The heads of classifiers and regressors. Errors of all begin with `estimator`, the name of the
-// one that was called. Thread safety: pure functions.
+// The heads of classifiers and regressors. All errors begin with `estimator`, the name of the
+// called estimator. Thread safety: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace muster::inline v0_1::internal {
 
-// Gives a BinaryClassHead() for two classes, a MultiClassHead() for more. Throws InvalidArgument
+// Returns a BinaryClassHead() for two classes, a MultiClassHead() for more. Throws InvalidArgument
 // for less, and for options that the head refuses.
 Head classifier_head(const std::string& estimator, int64_t n_classes,
                      const WeightColumn& weight_column,
                      const std::vector<std::string>& label_vocabulary,
                      losses::Reduction loss_reduction);
 
-// Gives a RegressionHead(). Throws InvalidArgument for options that the head refuses.
+// Returns a RegressionHead(). Throws InvalidArgument for options that the head refuses.
 Head regressor_head(const std::string& estimator, int64_t label_dimension,
                     const WeightColumn& weight_column, losses::Reduction loss_reduction);
 

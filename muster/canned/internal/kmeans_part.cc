@@ -237,7 +237,7 @@ Tensor KMeansPart::choose(const Tensor& points, int64_t missing, ModelContext& c
 KMeansPart::State KMeansPart::next(State state, const Tensor& sums) const {
   const Tensor counts = sums.select(1, sums.size(1) - 1);
   const Tensor totals = sums.slice(1, 0, sums.size(1) - 1);
-  // A center that is nearest to no point stays where it is.
+  // A center that is nearest to no point does not move.
   const Tensor moved = counts.gt(0).unsqueeze(1);
   if (!options_.use_mini_batch) {
     const Tensor means = (totals / counts.clamp_min(1).unsqueeze(1)).to(at::kFloat);

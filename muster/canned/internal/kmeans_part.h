@@ -21,12 +21,12 @@ class KMeansPart {
   EstimatorSpec operator()(const Features& features, ModelContext& context) const;
 
  private:
-  // The variables; those that the options do not need are undefined.
+  // The variables; variables that the options do not need are undefined.
   struct State {
     Tensor clusters;
     Tensor initialized;      // int64 scalar: the centers that were chosen
     Tensor counts;           // float64 [clusters]: the points that made each center
-    Tensor updated;          // what becomes of the clusters in update_in_steps
+    Tensor updated;          // the next clusters of update_in_steps
     Tensor update_in_steps;  // int64 scalar
     Tensor previous_loss;    // float64 scalar, below 0 before the first step
   };
@@ -35,12 +35,12 @@ class KMeansPart {
   State state_of(ModelContext& context, int64_t numbers) const;
   // As they are compared with points.
   Tensor directions(const Tensor& clusters) const;
-  // Distances [rows, clusters]; those of centers that were not chosen yet are infinite.
+  // Distances [rows, clusters]; the distances of centers that were not chosen yet are infinite.
   Tensor distances(const Tensor& points, const Tensor& clusters, const Tensor& initialized) const;
   // Further centers out of the points of all replicas; `missing` is more than 0.
   Tensor choose(const Tensor& points, int64_t missing, ModelContext& context) const;
   EstimatorSpec train(const Tensor& points, State state, ModelContext& context) const;
-  // What a step makes of the state, of the sums [clusters, numbers + 1] of points and their counts.
+  // The state after a step, from the sums [clusters, numbers + 1] of points and their counts.
   State next(State state, const Tensor& sums) const;
 
   KMeansOptions options_;

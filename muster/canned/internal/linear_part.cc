@@ -9,7 +9,7 @@ namespace {
 const std::string kModel = LinearPart::kModelScope;
 const std::string kBias = kModel + "bias_weights";
 
-// Of all weights but the bias.
+// Over all weights except the bias.
 Tensor fraction_of_zero_weights(const VariableStore& variables) {
   const at::NoGradGuard no_grad;
   Tensor zeros;

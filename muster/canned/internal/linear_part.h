@@ -21,12 +21,12 @@ class LinearPart {
   LinearPart(std::string estimator, const std::vector<FeatureColumn>& columns, int64_t units,
              feature_column::Combiner sparse_combiner);
 
-  // Gives [batch, units], and shows "bias" and "fraction_of_zero_weights". Throws
+  // Returns [batch, units], and shows "bias" and "fraction_of_zero_weights". Throws
   // InvalidArgument, which begins with the estimator, for features that are no dict, or that the
   // columns refuse.
   Tensor logits(const Features& features, ModelContext& context) const;
 
-  // Gives the layer, whose variables begin with kModelScope.
+  // Returns the layer, whose variables begin with kModelScope.
   const LinearModel& model() const { return model_; }
 
  private:

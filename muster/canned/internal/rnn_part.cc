@@ -62,7 +62,7 @@ Layer recurrent_layer(const std::string& estimator, const std::string& type, int
 }
 
 // Several cells are as many layers: each reads all steps, and a step that does not count leaves the
-// state of all of them, so the numbers are those of StackedRNNCells(), computed faster.
+// state of all of them unchanged, so the numbers equal those of StackedRNNCells(), computed faster.
 Layer network(const std::string& estimator, const RnnPartOptions& options, int64_t units) {
   check_cells(estimator, options);
   std::vector<Layer> layers;

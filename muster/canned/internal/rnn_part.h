@@ -33,7 +33,7 @@ class RnnPart {
 
   struct Output {
     Tensor logits{};  // [batch, units], or [batch, steps, units] of all steps
-    Tensor mask{};    // bool [batch, steps]: those that are no padding
+    Tensor mask{};    // bool [batch, steps]: true for steps that are no padding
   };
   // Shows how long the sequences are. Throws InvalidArgument, which begins with the estimator, for
   // features that are no dict, or that the columns refuse.

@@ -117,7 +117,7 @@ class DualTable {
     return place < size_ && keys_[place] != 0 ? duals_[place] : 0;
   }
 
-  // False where there is no room for another key.
+  // False if there is no space for another key.
   bool add(uint64_t key, double change) {
     const uint64_t place = place_of(key);
     if (place == size_) return false;
@@ -140,7 +140,7 @@ class DualTable {
   uint64_t size_;
 };
 
-// Gives the rows of all replicas in their order. Each has some, float64 [n, k].
+// Returns the rows of all replicas in their order. Each has some, float64 [n, k].
 Tensor rows_of_all(const Tensor& own, const CallContext& calls) {
   if (calls.num_replicas() == 1) return own;
   const int64_t rows = own.size(0);
@@ -153,7 +153,7 @@ Tensor rows_of_all(const Tensor& own, const CallContext& calls) {
   return calls.sum_over_replicas(all);
 }
 
-// What happened to the duals of all replicas, in the order of their rows: [rows, 3] of float64, the
+// The changes of the duals of all replicas, in the order of their rows: [rows, 3] of float64, the
 // halves of the key and the change. Halves are exact.
 Tensor gathered_changes(const std::vector<uint64_t>& keys, const std::vector<double>& changes,
                         const CallContext& calls) {
@@ -168,8 +168,8 @@ Tensor gathered_changes(const std::vector<uint64_t>& keys, const std::vector<dou
   return rows_of_all(own, calls);
 }
 
-// Gives each column the rows that changed on any replica, and how; a row may be there several
-// times. Only these travel: columns may have many more.
+// Returns for each column the rows that changed on any replica, and how; a row may occur several
+// times. Only these rows are sent: columns may have many more.
 std::vector<Tensor> share_changes(std::vector<Rows>& columns, std::vector<Tensor> changes,
                                   const CallContext& calls) {
   if (calls.num_replicas() == 1) return changes;

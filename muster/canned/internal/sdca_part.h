@@ -27,10 +27,10 @@ class SdcaPart {
   // says.
   SdcaPart(std::string estimator, LinearSDCA sdca, SdcaPartOptions options);
 
-  // Computes the step of this batch; what it gives changes the weights of `model`, whose variables
+  // Computes the step of this batch; the result changes the weights of `model`, whose variables
   // begin with `scope`. The head has checked labels and weights. Throws InvalidArgument, which
   // begins with the estimator, for ids of examples that are missing or of another kind, for labels
-  // of a classifier that are not 0 or 1, and for more examples than there is room for.
+  // of a classifier that are not 0 or 1, and for more examples than the table can hold.
   optim::TrainOp train_op(const Features& features, const Labels& labels, const LinearModel& model,
                           const std::string& scope, ModelContext& context) const;
 

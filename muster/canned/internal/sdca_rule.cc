@@ -12,7 +12,7 @@ double logistic(double x) {
 }
 
 // The root of z + margin + slope (logistic(z) - start), which grows with z at least as fast as z:
-// Newton's steps, and halves where these would leave what holds it.
+// Newton's steps, and bisection if these would leave the bracket.
 double root(double margin, double slope, double start) {
   double low = -margin - slope * (1 - start), high = -margin + slope * start;
   double z = std::clamp(-margin, low, high);
@@ -51,7 +51,7 @@ class Pass {
       change_[examples_.coordinates[e]] += examples_.numbers[e] * step;
   }
 
-  // How much there is to gain from an example, in the words of its source.
+  // The possible gain of an example, in the terms of its source.
   double residual(size_t i) const {
     const double off =
         duals_[examples_.duals[i]] + slope_of_loss(rule_.loss, examples_.labels[i], prediction(i));
@@ -59,7 +59,8 @@ class Pass {
   }
 
  private:
-  // What others of this step do not see counts as often as there are parts.
+  // The changes of the other parts in this step, which this part does not see, count as many times
+  // as there are parts.
   double prediction(size_t i) const {
     double wx = 0;
     for (size_t e = examples_.offsets[i]; e < examples_.offsets[i + 1]; ++e) {

@@ -34,14 +34,14 @@ struct SdcaExamples {
 // Makes a weight smaller by l1 / l2, down to 0.
 double shrunk(const SdcaRule& rule, double weight);
 
-// Gives the dual variable that is best where all others stay: `wx` is the prediction, `square` the
-// sum of the example's squares over l2.
+// Returns the dual variable that is best where all others stay: `wx` is the prediction, `square`
+// the sum of the example's squares over l2.
 double best_dual(const SdcaRule& rule, double label, double weight, double dual, double wx,
                  double square);
 
-// Goes once over the examples, or as often over those it draws where they are `drawn`: changes
-// `duals`, and adds to `change` [coordinates] what that makes of the weights, which were `weights`,
-// before they are shrunk.
+// Goes once over the examples, or draws as many if `drawn` is set: changes `duals`, and adds to
+// `change` [coordinates] the resulting change of the weights, which were `weights`, before they are
+// shrunk.
 void sdca_pass(const SdcaRule& rule, const SdcaExamples& examples,
                const std::vector<double>& weights, std::vector<double>& change,
                std::vector<double>& duals, Random* drawn = nullptr);

@@ -50,7 +50,7 @@ inline Dataset people(int64_t rows) {
                       (number * 13 % 80).floor_divide(27)}));
 }
 
-// Each makes one estimator. Of regressors, the label is the number of the class.
+// Each makes one estimator. For regressors, the label is the number of the class.
 using MakeEstimator = std::function<Estimator(RunConfig)>;
 
 inline const std::map<std::string, MakeEstimator>& estimators() {

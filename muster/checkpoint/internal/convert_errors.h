@@ -12,8 +12,8 @@
 
 namespace muster::inline v0_1::internal {
 
-// Returns what `call` does. Errors of LibTorch (out of memory, mostly) leave as Internal, those of
-// JSON, which the metadata of the file at `path` are, as Corrupt.
+// Returns the result of `call`. Errors of LibTorch (mostly out of memory) become Internal. Errors
+// of JSON, in which the metadata of the file at `path` is written, become Corrupt.
 template <typename Call>
 auto convert_errors(const std::string& path, Call&& call) {
   try {

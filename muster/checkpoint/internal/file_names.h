@@ -1,4 +1,4 @@
-// What the files of a checkpoint are called. Thread safety: constants.
+// The names of the files of a checkpoint. Thread safety: constants.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ inline constexpr std::string_view kCheckpointSuffix = ".safetensors";
 
 // The text file that names the checkpoints of a directory.
 inline constexpr std::string_view kStateFile = "checkpoint";
-// What it has at most, in bytes: names of some hundred thousand checkpoints.
+// Its maximal size, in bytes: names of some hundred thousand checkpoints.
 inline constexpr uint64_t kMostStateBytes = uint64_t{64} << 20;
 
 }  // namespace muster::inline v0_1::internal

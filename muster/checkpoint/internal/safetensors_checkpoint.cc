@@ -26,9 +26,9 @@ namespace muster::inline v0_1::internal {
 namespace {
 
 constexpr int64_t kFormatVersion = 1;
-// Of a checkpoint with parts, which who reads the first version would take for whole.
+// Version of a checkpoint with parts: a reader of the first version would take it for whole.
 constexpr int64_t kFormatVersionOfParts = 2;
-// How much of a tensor is read at a time where it is not needed as a whole, in bytes.
+// How much of a tensor is read at a time if it is not needed as a whole, in bytes.
 constexpr uint64_t kWindow = uint64_t{4} << 20;
 
 constexpr std::array<std::pair<DType, std::string_view>, 10> kDtypes = {{
@@ -155,7 +155,7 @@ class SafetensorsCheckpoint final : public CheckpointReader {
                     nearest_hint(name, names, "it has " + join_quoted(names)));
   }
 
-  // What lies in parts is verified as it is read.
+  // Tensors in parts are verified as they are read.
   bool in_parts(const formats::TensorEntry& entry) const {
     return file_.parts().tensors.contains(entry.name);
   }
@@ -237,7 +237,7 @@ void write_safetensors_checkpoint(FileSystem& fs, const std::string& path,
     Result<nlohmann::json> inputs = parse_json(checkpoint.inputs, "the checkpoint's inputs");
     if (!inputs.ok()) throw inputs.error();
 
-    std::vector<Tensor> alive;  // what the views look at
+    std::vector<Tensor> alive;  // the memory of the views
     std::vector<formats::TensorView> views;
     std::map<std::string, std::string> layout;
     nlohmann::json digests = nlohmann::json::object();

@@ -14,18 +14,18 @@
 
 namespace muster::inline v0_1::internal {
 
-// Gives the dtype that files call so; nothing for one that LibTorch has not.
+// Returns the dtype of this name in files; nothing for one that LibTorch does not have.
 std::optional<DType> dtype_of_safetensors(std::string_view name);
 
 // The tensor as its bytes go to the file, and their format's name for its dtype. No copy when it is
 // that already. Throws InvalidArgument when it cannot be stored under this name.
 std::pair<Tensor, std::string_view> storable(const std::string& name, const Tensor& tensor);
 
-// Does what write_checkpoint() says.
+// Implements write_checkpoint().
 void write_safetensors_checkpoint(FileSystem& fs, const std::string& path,
                                   const Checkpoint& checkpoint);
 
-// Throws NotFound when there is no such file, and what open_checkpoint() throws for this format.
+// Throws NotFound if there is no such file, and the errors of open_checkpoint() for this format.
 std::unique_ptr<CheckpointReader> open_safetensors_checkpoint(FileSystem& fs,
                                                               const std::string& path);
 

@@ -14,7 +14,7 @@
 namespace muster::inline v0_1::internal {
 namespace {
 
-// The words of one file in their order, and the place of each.
+// The tokens of one file in their order, and the place of each.
 struct Vocabulary {
   std::vector<std::string> words{};
   std::unordered_map<std::string, int64_t> places{};
@@ -22,7 +22,7 @@ struct Vocabulary {
   int64_t size() const { return static_cast<int64_t>(words.size()); }
 };
 
-// Reads the first `size` words, or all where it is -1.
+// Reads the first `size` tokens, or all if it is -1.
 Vocabulary read_vocabulary(FileSystem& fs, const char* field, const std::string& path,
                            int64_t size) {
   const std::optional<int64_t> most = size < 0 ? std::nullopt : std::optional(size);
@@ -81,7 +81,7 @@ Tensor backup(const VocabInfo& info, const VariableSpec& spec, RandomKey key) {
         fmt::format("backup_initializer gave {} for {}", describe(value), spec.describe()),
         "an initializer must return the shape and dtype it is asked for");
   }
-  // What it returns may be shared.
+  // The memory of `value` may be shared.
   return value.detach().to(at::kCPU).clone();
 }
 

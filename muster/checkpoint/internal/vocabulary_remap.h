@@ -1,4 +1,4 @@
-// Moves the rows of a variable from the places one vocabulary gave them to those of another.
+// Moves the rows of a variable from their places in one vocabulary to their places in another.
 // Thread safety: a free function.
 #pragma once
 
@@ -12,17 +12,16 @@
 
 namespace muster::inline v0_1::internal {
 
-// A value with the words it is made for.
+// A value, and how many of its tokens were found.
 struct Remapped {
   Tensor value{};
   int64_t words_found = 0;  // in the old vocabulary
   int64_t words = 0;
 };
 
-// Gives a value for the variable `spec` from `old`, the checkpoint's. `key` is what
-// backup_initializer draws with. Throws InvalidArgument naming both shapes where they and the
-// vocabularies do not go together, and for vocabularies that are too short or name a word twice;
-// NotFound for a file that is not there.
+// Returns a value for the variable `spec` from `old`, the checkpoint's. backup_initializer draws
+// with `key`. Throws InvalidArgument naming both shapes if they do not fit the vocabularies, and
+// for vocabularies that are too short or name a word twice; NotFound for a missing file.
 Remapped remap_vocabulary(FileSystem& fs, const VocabInfo& info, const VariableSpec& spec,
                           const Tensor& old, RandomKey key);
 

@@ -18,7 +18,7 @@ ClusterSource slurm_source();           // a step of srun
 ClusterSource sagemaker_source();       // a training job of SageMaker
 ClusterSource kubernetes_source();      // an Indexed Job, also in a JobSet
 
-// What training makes of the text of a TF_CONFIG. Throws InvalidArgument.
+// The same interpretation of a TF_CONFIG as in training. Throws InvalidArgument.
 ResolvedCluster resolve_tf_config_text(const std::string& text, const ResolveOptions& options);
 
 }  // namespace muster::inline v0_1::cluster::internal

@@ -72,7 +72,7 @@ inline const Variables kSlurm{{"SLURM_JOB_ID", "12"},
                               {"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.9"},
                               {"SLURM_JOB_NAME", "train"},
                               {"SLURMD_NODENAME", "node02"}};
-// What the script of sbatch has of it, or a shell: no step of srun, and the number 0.
+// The variables in the script of sbatch, or in a shell: no step of srun, and the number 0.
 inline const Variables kSlurmShell =
     without(kSlurm, {"SLURM_STEP_ID", "SLURM_STEPID"}) +
     Variables{{"SLURM_PROCID", "0"}, {"SLURM_NODEID", "0"}, {"SLURMD_NODENAME", "node01"}};

@@ -1,5 +1,5 @@
-// What launchers say about a process, each in its own words, and the cluster that follows from it
-// where only the host of rank 0 is known. Thread safety: values and pure functions.
+// The variables of launchers about a process, each in its own terms, and the cluster that follows
+// from them if only the host of rank 0 is known. Thread safety: values and pure functions.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@ struct LauncherProcess {
   int local_rank = 0;          // of this machine's
   int local_size = 1;          // on this machine, as far as it says
   bool one_machine = false;    // all of them are on this one
-  std::string host{};          // of rank 0, where the launcher says it; MASTER_ADDR goes first
+  std::string host{};          // of rank 0, if the launcher sets it; MASTER_ADDR has priority
   std::string no_host_hint{};  // what to do where neither does
-  int port = 0;  // for the coordinator, where neither MUSTER_PORT nor MASTER_PORT says
+  int port = 0;                // for the coordinator, if neither MUSTER_PORT nor MASTER_PORT says
 };
 
 // The tasks are workers, and rank 0 is their chief. On one machine they meet on loopback; else the
@@ -41,11 +41,11 @@ int number_of(const Environment& environment, const std::string& name, int least
 // The same where it may be missing or empty.
 std::optional<int> number_if_set(const Environment& environment, const std::string& name,
                                  int least = 0);
-// Whether all of the variables are there and hold something.
+// Whether all of the variables are set and not empty.
 bool has_all(const Environment& environment, std::initializer_list<const char*> names);
 
-// A port that follows from what tells one job from another: 61440 to 65535, above those that Linux
-// gives to outgoing connections.
+// A port that follows from the job's identity: 61440 to 65535, above the ports that Linux gives to
+// outgoing connections.
 int port_for(uint64_t job);
 int port_for(std::string_view job);
 

@@ -28,7 +28,7 @@ std::string are(const std::vector<std::string>& names, std::string_view what) {
   return fmt::format("{} {} {}", listed(names), names.size() == 1 ? "is" : "are", what);
 }
 
-// What was read of a rank or a size of all processes.
+// A rank or a size of all processes, as it was read.
 struct Number {
   const char* variable;
   int64_t value;
@@ -65,7 +65,8 @@ std::optional<PartialEnvironment> find_partial_environment(const Environment& en
     if (!text || text->empty()) {
       if (!variable.needed) continue;
       (text ? empty : absent).emplace_back(variable.name);
-      // Set to nothing it is a slip; and who knows no size cannot know that there is one process.
+      // An empty value is a mistake; and without a size it is unknown whether there is only one
+      // process.
       partial.is_doubtful = partial.is_doubtful || text || variable.counts == Counts::kSize;
       continue;
     }

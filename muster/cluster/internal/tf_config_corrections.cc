@@ -94,7 +94,7 @@ TfConfig example_config() {
 
 std::string hint_with(const TfConfig& corrected, std::string_view advice) {
   std::string text;
-  // It stands in single quotes, to be pasted into a shell.
+  // It is in single quotes, to be pasted into a shell.
   for (const char letter : to_json_text(corrected))
     letter == '\'' ? text += "\\u0027" : text += letter;
   return fmt::format("{}, for example TF_CONFIG='{}'", advice, text);

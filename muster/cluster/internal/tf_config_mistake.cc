@@ -14,7 +14,7 @@ Error to_error(const TfConfigMistake& mistake, const Rules& rules) {
     } catch (const TfConfigMistake& next) {
       shown = next.corrected;
     } catch (const Error&) {
-      // The program is wrong as well; it is told so when TF_CONFIG is right.
+      // The program is wrong as well; its error is reported once TF_CONFIG is right.
       return invalid_argument(mistake.message, hint_with(shown, mistake.advice));
     }
   }

@@ -1,6 +1,6 @@
-// What is wrong with a TF_CONFIG, on its way to an error whose example works: the rules throw a
-// TfConfigMistake, and the code that knows all rules of the caller makes the error of it.
-// Thread safety: values and pure functions.
+// A mistake in a TF_CONFIG, on its way to an error whose example works: the rules throw a
+// TfConfigMistake, and the code that knows all rules of the caller makes the error of it. Thread
+// safety: values and pure functions.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@ struct TfConfigMistake {
 using Rules = std::function<void(const TfConfig& config)>;
 
 // Returns an InvalidArgument with the message and the advice of `mistake`, and with a TF_CONFIG
-// that `rules` take: what is wrong with the corrected one is corrected as well.
+// that `rules` accept: mistakes in the corrected one are corrected as well.
 Error to_error(const TfConfigMistake& mistake, const Rules& rules);
 
 // --- rules; they throw Mistakes ---
@@ -32,8 +32,8 @@ TfConfig parse_text(std::string_view text);
 void refuse_bad_addresses(const TfConfig& config);
 RunConfigCluster apply_run_config(const TfConfig& config,
                                   const std::optional<std::string>& model_dir, bool worker_leads);
-// What any program asks for: a cluster of workers alone may be meant for a strategy of several
-// workers.
+// The requirements of any program: a cluster of workers alone may be meant for a strategy of
+// several workers.
 void accept_for_some_program(const TfConfig& config);
 
 }  // namespace muster::inline v0_1::cluster

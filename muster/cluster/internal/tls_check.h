@@ -16,11 +16,12 @@ struct TlsFiles {
 };
 
 // Throws InvalidArgument, naming variable and file, when one of the texts is no PEM of its kind,
-// the certificate or all authorities are out of date, or the key is not that of the certificate.
+// the certificate or all authorities are out of date, or the key does not belong to the
+// certificate.
 void check_identity(const TlsIdentity& identity, const TlsFiles& files);
 
 // Whether a client that connects to `host`, a name or a numeric address, accepts the first
-// certificate of `text`, PEM; RFC 6125. False for what is no certificate.
+// certificate of `text`, PEM; RFC 6125. False for text without a certificate.
 bool is_for_host(const std::string& text, const std::string& host);
 // The names and numeric addresses that certificate is for, as text; for messages.
 std::vector<std::string> hosts_of(const std::string& text);

@@ -37,7 +37,7 @@ std::string local_address(const std::string& host) {
       if (owns(address, loopback)) return address;
     }
   }
-  // One of IPv4 where there is one.
+  // An IPv4 address if there is one.
   std::string chosen;
   for (const NetworkInterface& interface : own) {
     const std::string& address = interface.addresses.front();

@@ -12,8 +12,8 @@
 
 namespace muster::inline v0_1::internal {
 
-// Memory aligned to a cache line. What is in it at first is unspecified, so that the system gives
-// only pages that are used.
+// Memory aligned to a cache line. Its initial content is unspecified, so that the system gives only
+// pages that are used.
 class AlignedBuffer {
  public:
   // Throws Unavailable when there is no memory.

@@ -51,7 +51,7 @@ void Connection::close(std::string why) {
 }
 
 void Connection::withdraw(Transfer& transfer) {
-  if (target_ == &transfer) target_ = nullptr;  // what is left of the message is dropped
+  if (target_ == &transfer) target_ = nullptr;  // the rest of the message is dropped
   std::erase(receives_, &transfer);
   const auto send = std::ranges::find(sends_, &transfer);
   if (send == sends_.end()) return;
@@ -80,7 +80,7 @@ void Connection::write() {
       if (errno == EINTR) continue;
       if (would_block(errno)) return;
       const std::string why = std::strerror(errno);
-      drain();  // what the peer said before it left
+      drain();  // the peer's messages before it left
       return close(why);
     }
     transfer.moved_ += sent;
@@ -95,7 +95,7 @@ void Connection::read() {
     while (deliver()) {
     }
     if (!wants_to_read()) return;
-    // What is large goes to its place at once; all else comes through the buffer.
+    // Large parts go directly to their destination; all others come through the buffer.
     const bool direct = target_ != nullptr && missing_ >= static_cast<int64_t>(kBufferBytes);
     if (!direct) {
       std::memmove(buffer_->data(), unread(), static_cast<size_t>(buffered()));
@@ -130,7 +130,7 @@ bool Connection::deliver() {
   return ends;
 }
 
-// Reads a header and finds out where its message goes.
+// Reads a header and finds the destination of its message.
 bool Connection::begin_message() {
   Header header;
   if (buffered() < static_cast<int64_t>(sizeof(header))) return false;
@@ -158,7 +158,7 @@ bool Connection::begin_message() {
   return true;
 }
 
-// So many bytes of the message were handed on.
+// This many bytes of the message were handed on.
 void Connection::count(int64_t bytes) {
   missing_ -= bytes;
   if (target_ != nullptr) target_->moved_ += bytes;

@@ -9,12 +9,12 @@
 namespace muster::inline v0_1::internal {
 
 // A number of descriptors that are about to be opened. Ranks that are threads of one process
-// connect at the same time: each counts what the others have claimed.
+// connect at the same time: each counts the others' claims.
 class DescriptorClaim {
  public:
-  // Raises the soft limit of the process (RLIMIT_NOFILE) to the hard one where that is needed.
-  // Throws Unavailable when `count` more than those open and claimed would pass it; `what` says who
-  // needs them for what: "rank 0 of 64 over shared memory".
+  // Raises the soft limit of the process (RLIMIT_NOFILE) to the hard one if that is needed. Throws
+  // Unavailable when `count` more than those open and claimed would pass it; `what` names the owner
+  // and the purpose: "rank 0 of 64 over shared memory".
   DescriptorClaim(int64_t count, const std::string& what);
   // Without keep(), the claim is given back.
   ~DescriptorClaim();

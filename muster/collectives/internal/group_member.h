@@ -20,7 +20,7 @@ struct GroupMember {
   ControlPage& page() const { return *reinterpret_cast<ControlPage*>(control.get()); }
 };
 
-// By rank. The engine and those who move data for it share them.
+// By rank. The engine and the classes that move data for it share them.
 using GroupMembers = std::shared_ptr<const std::vector<GroupMember>>;
 
 // Ranks that are threads of this process.

@@ -1,4 +1,4 @@
-// What connects the first ranks of two neighbouring hosts. Thread safety: as a communicator.
+// The link between the first ranks of two neighbouring hosts. Thread safety: as a communicator.
 #pragma once
 
 #include <memory>

@@ -32,7 +32,7 @@ struct Operation {
   std::shared_ptr<const void> owner{};  // keeps the memory alive
 
   int64_t bytes() const { return count * size_of(type); }
-  // What a rank of `size` brings.
+  // The bytes that one of `size` ranks contributes.
   int64_t contributed_bytes(int size) const {
     return kind == OperationKind::kReduceScatter ? size * bytes() : bytes();
   }
@@ -45,7 +45,7 @@ struct Operation {
   std::string describe() const;
 };
 
-// What ranks called differently, for both.
+// The error for ranks whose calls differ, naming both calls.
 Error mismatch(int rank, const Operation& mine, int peer, const Operation& theirs);
 
 }  // namespace muster::inline v0_1::internal

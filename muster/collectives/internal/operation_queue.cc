@@ -88,7 +88,7 @@ bool OperationQueue::Core::fail(const Error& error) {
   return true;
 }
 
-// Executes what comes before `wanted`, and it, unless another thread is at it already.
+// Executes the operations up to `wanted`, unless another thread is doing so already.
 void OperationQueue::Core::help(const Work::State& wanted) {
   std::unique_lock lock(mutex);
   while (!wanted.is_finished() && !busy && !stop && !failure && !queue.empty()) execute_next(lock);
@@ -108,7 +108,8 @@ void OperationQueue::Core::execute_next(std::unique_lock<std::mutex>& lock) {
     error = internal_error(fmt::format("{} failed: {}", operation.describe(), caught.what()));
   }
   operation.owner.reset();
-  // The queue fails before its Work does: who sees the error finds the group failed as well.
+  // The queue fails before its Work does: a thread that sees the error finds the group failed as
+  // well.
   if (error) fail(*error);
   lock.lock();
   busy = false;

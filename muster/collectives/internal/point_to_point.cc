@@ -32,7 +32,7 @@ PointToPoint::PointToPoint(const TcpGroupOptions& options)
 PointToPoint::End PointToPoint::wait(const Transfer& transfer, int peer, Lane lane,
                                      steady_clock::time_point deadline) {
   Connection& waited_for = connection(peer, lane);
-  // What has come already costs no poll.
+  // Data that has arrived already costs no poll.
   waited_for.read();
   for (;;) {
     if (transfer.done()) return End::kDone;

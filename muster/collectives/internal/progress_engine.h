@@ -33,22 +33,22 @@ class ProgressEngine final : public Executor, public std::enable_shared_from_thi
   struct Options {
     int rank = 0;
     int64_t stage_bytes = 0;              // of each staging buffer; 0 between threads
-    std::chrono::milliseconds timeout{};  // for the others to come to an operation
-    int first_shown_rank = 0;             // what messages call rank 0; the others follow it
+    std::chrono::milliseconds timeout{};  // for the others to reach an operation
+    int first_shown_rank = 0;             // the number of rank 0 in messages; the others follow it
   };
-  // `memory` reaches the buffers of `members`; it is shared with who allocates from it.
+  // `memory` reaches the buffers of `members`; it is shared with the code that allocates from it.
   ProgressEngine(const Options& options, GroupMembers members, std::shared_ptr<PeerMemory> memory);
 
   Work submit(Operation operation) override;
   bool fail(const Error& error) override;
   bool idle() const override;
-  // Tells the others that this rank will not come again; what is outstanding fails.
+  // Notifies the others that this rank has left; outstanding operations fail.
   void leave();
 
  private:
   struct State;
   class InBuffers;
-  // What the oldest operation waits for, or does next.
+  // The event that the oldest operation waits for, or its next step.
   enum class Step { kPosts, kCopyIn, kReduce, kCopyOut, kCompletions };
   struct Pending {
     Operation operation;
@@ -103,7 +103,8 @@ class ProgressEngine final : public Executor, public std::enable_shared_from_thi
   std::atomic<uint64_t> submitted_ = 0;  // operations
 
   std::mutex progress_;                // the rest: one thread at a time moves operations
-  const Operation* oldest_ = nullptr;  // of pending_: stays where it is while others are appended
+  const Operation* oldest_ = nullptr;  // of pending_: its address is stable while others are
+                                       // appended
   uint64_t posted_ = 0;
   uint64_t met_ = 0;
   Step step_ = Step::kPosts;

@@ -41,7 +41,8 @@ std::shared_ptr<std::byte> RegisteredMemory::allocate(int64_t bytes) {
     const MemoryHandle handle{.rank = rank_, .token = {}, .id = id, .bytes = bytes, .file = {}};
     sent &= send_handle(member.socket, handle, memory->file());
   }
-  // Memory that a rank could not be told of works like any other, through the staging buffers.
+  // Memory whose segment could not be sent to a rank works like any other, through the staging
+  // buffers.
   if (sent) {
     const std::lock_guard lock(segments_->mutex);
     segments_->by_begin[data] = {.id = id, .bytes = bytes};

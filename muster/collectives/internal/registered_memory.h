@@ -18,7 +18,7 @@ namespace muster::inline v0_1::internal {
 
 class RegisteredMemory final : public PeerMemory {
  public:
-  // `first_shown_rank`: what messages call rank 0.
+  // `first_shown_rank`: the number of rank 0 in messages.
   RegisteredMemory(int rank, GroupMembers members, int first_shown_rank);
 
   // Zeroed memory that the other ranks can map. Throws Unavailable when there is none.

@@ -13,7 +13,7 @@ namespace {
 // Partial sums of this many elements stay in the nearest cache.
 constexpr int64_t kBlock = 1024;
 
-// How elements in memory are added: as what, and the way there and back.
+// The arithmetic for elements in memory: the type to add in, and the conversions.
 template <typename T>
 struct Plain {
   using Stored = T;
@@ -49,7 +49,7 @@ const typename Element::Stored* elements(const std::byte* data) {
   return reinterpret_cast<const typename Element::Stored*>(data);
 }
 
-// Adds a block in a place of its own: `store` may then overwrite what was added.
+// Adds a block in a place of its own: `store` may then overwrite the inputs.
 template <typename Element, typename Inputs, typename Store>
 void sum_blocks(const Inputs& inputs, int64_t count, Store store) {
   alignas(64) typename Element::Sum partial[kBlock];

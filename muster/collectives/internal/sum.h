@@ -16,7 +16,7 @@ namespace muster::inline v0_1::internal {
 void sum_in_rank_order(ElementType type, std::byte* out, std::span<const std::byte* const> inputs,
                        int64_t count);
 
-// The same sum, written to every one of `buffers`, which are also what is added.
+// The same sum, written to every one of `buffers`, which are also the inputs.
 void sum_everywhere(ElementType type, std::span<std::byte* const> buffers, int64_t count);
 
 }  // namespace muster::inline v0_1::internal

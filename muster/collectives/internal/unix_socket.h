@@ -11,7 +11,7 @@
 
 namespace muster::inline v0_1::internal {
 
-// A piece of shared memory on its way to another process, and who sends it.
+// A piece of shared memory on its way to another process, and its sender.
 struct MemoryHandle {
   int rank = 0;
   std::string token{};  // 64 characters; proves that the sender has read the receiver's endpoint
@@ -32,8 +32,8 @@ std::optional<FileDescriptor> accept_unix(const FileDescriptor& listener,
 // False when the receiver is gone or its queue is full. It never blocks. `file` stays the caller's.
 bool send_handle(const FileDescriptor& socket, const MemoryHandle& handle,
                  const FileDescriptor& file);
-// Nothing when none came in time, the sender is gone, or what came is no letter with one
-// descriptor; the descriptors of such a letter are closed.
+// Nothing if none came in time, the sender is gone, or the message is not a letter with one
+// descriptor; the descriptors of such a message are closed.
 std::optional<MemoryHandle> receive_handle(const FileDescriptor& socket,
                                            std::chrono::milliseconds timeout);
 // Whether the other side has closed the socket, which its system does when its process ends.

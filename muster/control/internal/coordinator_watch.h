@@ -25,9 +25,9 @@ class CoordinatorWatch {
 
   // The seconds to wait before the next beat.
   double pause() const { return missed_ ? kRetrySeconds : options_.heartbeat_interval; }
-  // Begins a beat; returns how many seconds its answer may take. One that begins later than pause()
-  // says, or ends later than that, tells that this process itself stood still: that time is no
-  // silence of the coordinator's.
+  // Begins a beat; returns how many seconds its answer may take. A beat that begins later than
+  // pause() says, or ends later than that, shows that this process itself stood still: that time
+  // does not count as silence of the coordinator.
   double begin_beat(double now);
   void answered(double now);
   // The beat had no answer. `unreachable` says that there is no connection, rather than no answer
@@ -37,7 +37,7 @@ class CoordinatorWatch {
   std::optional<std::string> why_lost(double now) const;
 
  private:
-  // What was due at that time comes now.
+  // A beat that was due at that time comes now.
   void forgive_lateness(double due, double now);
 
   const JoinOptions& options_;

@@ -15,7 +15,7 @@ struct Joined {
   int64_t epoch = 0;
 };
 
-// Asks the coordinator until all tasks of the group are there (an observer: until it answers).
+// Asks the coordinator until all tasks of the group have joined (an observer: until it answers).
 // Throws as CoordinatorClient::join.
 Joined join_group(const JoinOptions& options, const plan::Caller& who);
 

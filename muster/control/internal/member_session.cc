@@ -11,8 +11,7 @@ namespace muster::inline v0_1::control {
 namespace {
 
 constexpr double kGoodbyeTimeout = 2;
-// The threads end within about the time of one call; this only bounds one look of who waits for
-// them.
+// The threads end within about the time of one call; this only bounds one look of a waiting thread.
 constexpr Duration kLook = std::chrono::seconds(10);
 
 }  // namespace
@@ -50,7 +49,7 @@ void MemberSession::listen_until_closed() {
     // The connection broke: a heartbeat now finds out whether the coordinator lives.
     beat_now_ = true;
     wake_all();
-    // A group that has failed has nothing more to tell.
+    // A group that has failed sends nothing more.
     const double pause = failure_ ? options_.heartbeat_interval : kRetrySeconds;
     clock_.wait_for(lock, wake_, from_seconds(pause), [this] { return closing_; });
     if (closing_) return;
@@ -141,7 +140,7 @@ net::BeatRequest MemberSession::beat() const {
   return {.who = who_, .phase = phase_, .step = step_};
 }
 
-// --- what it knows ---
+// --- its state ---
 
 void MemberSession::learn(plan::Failure news) {
   std::lock_guard lock(mutex_);

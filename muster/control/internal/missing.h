@@ -1,4 +1,4 @@
-// Whom a task waits for, as messages say it. Pure function.
+// The tasks that a task waits for, as messages name them. Pure function.
 #pragma once
 
 #include <string>

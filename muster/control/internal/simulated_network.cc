@@ -8,7 +8,8 @@ namespace muster::inline v0_1::control {
 
 using net::Reply;
 
-// The thread of a call carries its request to the handler and stands there for the server's thread.
+// The thread of a call carries its request to the handler and takes the role of the server's thread
+// there.
 class SimulatedNetwork::Channel : public net::CoordinatorChannel {
  public:
   Channel(SimulatedNetwork& network, SimulatedThreads::Process& process)

@@ -20,7 +20,8 @@
 
 namespace muster::inline v0_1::control {
 
-// A member is silent when a busy machine lets it stand still. No test waits this long in real time.
+// A member counts as silent if a busy machine lets it stand still. No test waits this long in real
+// time.
 inline constexpr double kHeartbeatTimeout = 20;
 // Short, since tests wait for it; no connection closes by itself.
 inline constexpr double kGrace = 0.7;
@@ -71,7 +72,7 @@ inline std::vector<Client> join_all(const std::string& address, int tasks, int f
   return clients;
 }
 
-// What on_failure said, once it did.
+// The argument of on_failure, once it was called.
 class Heard {
  public:
   explicit Heard(CoordinatorClient& client) {

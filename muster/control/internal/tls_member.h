@@ -13,7 +13,7 @@
 
 namespace muster::inline v0_1::control {
 
-// Joins, hears the others, and leaves. Returns the exit code; 3 when there are no certificates.
+// Joins, waits for the others, and leaves. Returns the exit code; 3 if there are no certificates.
 inline int run_tls_member() {
   const cluster::ResolvedCluster cluster =
       cluster::resolve_cluster(Environment::process(), {.worker_zero_may_be_chief = true});

@@ -42,8 +42,8 @@ class BatchStream final : public Stream<StreamElement> {
       begin_ = batch.size * r;
       size_ = batch.size;
     }
-    // No more than there are, and one that is not there: batch(1 << 30) of a small data set is one
-    // small batch, and the input notices its end.
+    // At most one more than the existing elements: batch(1 << 30) of a small data set is one small
+    // batch, and the input notices its end.
     const int64_t there_are = node.input()->cardinality;
     const int64_t most = there_are < 0 || there_are >= size_ ? size_ : there_are + 1;
     check_fits(node, most, [this] { return collator_.row_bytes(); });
@@ -108,7 +108,7 @@ class BatchStream final : public Stream<StreamElement> {
     before_remainder_.clear();
     save(before_remainder_);
   }
-  // What is lost is not dropped with a remainder.
+  // A batch with lost elements is not dropped as a remainder.
   bool ends(int64_t pulled, const std::exception_ptr& lost) {
     if (pulled == round_ || (pulled > 0 && (!drop_remainder_ || lost != nullptr))) return false;
     over_ = pulled > 0;
@@ -162,7 +162,7 @@ class BatchStream final : public Stream<StreamElement> {
       // The first that can be read shows the shapes.
       for (int tried = 0; !empty_; ++tried) {
         if (fresh->read(&one, 1) == 0) {
-          // As where all there is is a file that is not there: the replica that was to read it says
+          // For example, all of the data is a missing file: the replica that was to read it reports
           // the same.
           if (unreadable) throw Error(*unreadable);
           throw internal_error("a batch without rows needs an element to take its shapes from");
@@ -170,7 +170,7 @@ class BatchStream final : public Stream<StreamElement> {
         try {
           empty_ = without_rows(collator_.join(std::span<T>(&one, 1)));
         } catch (const Error& error) {
-          // Also where the iterator goes away.
+          // Also if the iterator is destroyed.
           if (tried == kMostUnreadable || error.kind() == ErrorKind::kCancelled) throw;
           if (!unreadable) unreadable = error;
         }

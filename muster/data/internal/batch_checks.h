@@ -1,4 +1,4 @@
-// What is checked and said of the batch under way. Thread safety: pure functions.
+// Checks of the batch under way, and their errors. Thread safety: pure functions.
 #pragma once
 
 #include <fmt/format.h>

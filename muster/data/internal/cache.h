@@ -1,5 +1,5 @@
 // cache(): the elements of the first whole pass, kept in memory. A restored position reads them
-// again: what is saved is counts.
+// again: only counts are saved.
 #pragma once
 
 #include "muster/data/internal/held_memory.h"

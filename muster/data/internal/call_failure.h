@@ -1,4 +1,4 @@
-// What is said when a function of the user fails on an element. Thread safety: pure functions.
+// The error when a function of the user fails on an element. Thread safety: pure functions.
 #pragma once
 
 #include <exception>

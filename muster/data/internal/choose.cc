@@ -28,7 +28,7 @@ void ChooseStream::start(int64_t run) {
 
 size_t ChooseStream::draw() {
   double sum = 0;
-  size_t last = size();  // what is drawn where rounding leaves nothing
+  size_t last = size();  // the result if rounding leaves nothing
   for (size_t i = 0; i < size(); ++i) {
     if (exhausted_[i] != 0) continue;
     sum += spec().weights[i];

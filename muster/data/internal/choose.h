@@ -29,8 +29,8 @@ class ChooseStream final : public Stream<StreamElement> {
   const Choose& spec() const { return std::get<Choose>(node_->spec); }
   // How many inputs there are to choose from.
   size_t size() const { return branches_.size() - (spec().sampled ? 0 : 1); }
-  // The input the next element comes from; size() at the end. Throws what the choices throw, and
-  // for one that cannot be.
+  // The input of the next element; size() at the end. Throws the errors of the choices, and an
+  // error for an impossible choice.
   size_t choose();
   // Draws among the inputs that have not ended, each as likely as its weight.
   size_t draw();

@@ -1,4 +1,4 @@
-// Where the time of an input pipeline goes, stage by stage. Thread safety: any thread.
+// The time of an input pipeline, stage by stage. Thread safety: any thread.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 namespace muster::inline v0_1::data::internal {
 
 struct StageClock {
-  std::string pipeline{};  // up to the stage; those of equal data sets share a clock
+  std::string pipeline{};  // up to the stage; equal data sets share a clock
   std::string name{};
   std::atomic<int64_t> nanoseconds{0};
   std::atomic<int64_t> elements{0};
@@ -22,7 +22,7 @@ struct StageClock {
 
 class Clocks {
  public:
-  // The clock of a stage, which stays where it is.
+  // The clock of a stage, whose address is stable.
   StageClock& of(const std::string& pipeline, const std::string& name) {
     const std::lock_guard lock(mutex_);
     for (StageClock& stage : stages_) {
@@ -48,8 +48,8 @@ class Clocks {
   std::deque<StageClock> stages_;
 };
 
-// While one lives, time counts for its stage; not what stages called meanwhile on the same thread
-// take.
+// While one lives, time counts for its stage, except the time of stages called meanwhile on the
+// same thread.
 class Timed {
  public:
   explicit Timed(StageClock& stage)
@@ -69,7 +69,7 @@ class Timed {
   void count(int64_t elements) { stage_.elements.fetch_add(elements, std::memory_order_relaxed); }
 
  private:
-  static inline thread_local int64_t inner_ = 0;  // what inner stages of this one took
+  static inline thread_local int64_t inner_ = 0;  // the time of its inner stages
   StageClock& stage_;
   const int64_t outer_inner_;
   const std::chrono::steady_clock::time_point start_;

@@ -83,7 +83,7 @@ Element collate(std::span<StreamElement> items) {
   if (!all_rows(items)) return Element::stack(take_elements(items));
   const std::shared_ptr<Element> block = items.front().block;
   const int64_t begin = items.front().row, n = static_cast<int64_t>(items.size());
-  // A batch is most often what was read at once.
+  // Most batches are read as one block.
   bool consecutive = true;
   for (int64_t i = 1; i < n && consecutive; ++i) {
     const StreamElement& item = items[static_cast<size_t>(i)];

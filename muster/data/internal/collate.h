@@ -7,7 +7,7 @@
 
 namespace muster::inline v0_1::data::internal {
 
-// StreamElement i as row i of one element. Throws InvalidArgument where they do not fit into one
+// StreamElement i as row i of one element. Throws InvalidArgument if they do not fit into one
 // batch. REQUIRES: none is an error.
 Element collate(std::span<StreamElement> items);
 

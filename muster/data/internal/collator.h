@@ -1,4 +1,4 @@
-// What makes a batch of indices, or of elements. Thread safety: as Stream.
+// Makes a batch of indices, or of elements. Thread safety: as Stream.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class Collator<SourceIndex> {
   // `batch` outlives it.
   Collator(SourceReader reader, const Node& batch) : reader_(std::move(reader)), batch_(batch) {}
   Element join(std::span<SourceIndex> indices) { return reader_.gather(indices, batch_); }
-  // What a row takes while its batch is made, at least.
+  // The least memory of a row while its batch is made.
   uint64_t row_bytes() const { return sizeof(SourceIndex) + reader_.element_bytes(); }
   bool knows_empty() const { return reader_.knows_empty(); }
 

@@ -24,10 +24,10 @@ class ConcatenateStream final : public Stream<StreamElement> {
 
  private:
   bool next_branch();
-  // Puts an error in place of an element that is of other kinds than those of the first input.
+  // Puts an error in place of an element whose kinds differ from those of the first input.
   void check(StreamElement& item);
-  // What kinds of values the inputs up to this one have, by the first element that can be read;
-  // nothing when there is none. Where the inputs do not say so, that element is read once more.
+  // The kinds of the values of the inputs up to this one, by the first element that can be read;
+  // nothing if there is none. If the inputs do not declare them, that element is read once more.
   const std::optional<Element>& kinds_before();
 
   const Run& shared_;

@@ -1,4 +1,4 @@
-// A stream whose saved position has the count of its elements. Thread safety: as Stream.
+// A stream whose saved position contains the count of its elements. Thread safety: as Stream.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace muster::inline v0_1::data::internal {
 
-// Counts the elements it hands on, and keeps the count in its saved position.
+// Counts its elements, and keeps the count in its saved position.
 class CountingStream : public Stream<StreamElement> {
  public:
   explicit CountingStream(std::unique_ptr<Stream<StreamElement>> input)

@@ -1,5 +1,5 @@
-// What readers of CSV files share: an open file with the names of its columns, and its missing
-// values. Thread safety: as formats::CsvReader.
+// The part that readers of CSV files share: an open file with the names of its columns, and its
+// missing values. Thread safety: as formats::CsvReader.
 #pragma once
 
 #include <array>
@@ -29,7 +29,7 @@ struct CsvTable {
   // Reads the next row; false at the end. Throws Corrupt when it is damaged or has another number
   // of fields than the file has columns.
   bool next();
-  // "data.csv:12", of the last row. What fields() showed is gone.
+  // "data.csv:12", of the last row. Invalidates the result of fields().
   std::string where();
 };
 
@@ -59,7 +59,7 @@ class MissingValues {
 // Throws InvalidArgument for marks that cannot be.
 formats::NumberMarks marks_of(const CsvOptions& options);
 
-// Reads a field as a number of these marks; false for what is none.
+// Reads a field as a number with these marks; false if it is none.
 template <typename Number>
 bool read_number(std::string_view field, const formats::NumberMarks& marks, Number* number) {
   if (marks == formats::NumberMarks()) [[likely]]

@@ -1,4 +1,4 @@
-// For tests of CSV: files of a folder, and what is read of them.
+// For tests of CSV: files of a folder, and their contents as read.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -56,7 +56,7 @@ class Decoder {
     std::memcpy(&value, take(sizeof value).data(), sizeof value);
     return value;
   }
-  // At most `most`: so that nothing is made larger than the bytes that are there.
+  // At most `most`, so that no result is larger than the existing bytes.
   int64_t count(int64_t most) {
     const int64_t value = number();
     if (value < 0 || value > most) fail();

@@ -16,13 +16,13 @@ bool same_kinds(const Element& a, const Element& b);
 // "({image: float32}, int64)"
 std::string describe_kinds(const Element& element);
 
-// The error of a data set whose elements are of other kinds than those of the ones before it.
+// The error of a data set whose elements are of other kinds than the elements before them.
 Error unequal_kinds(const std::string& which, const Element& here, const Element& before);
 
 // Throws InvalidArgument, naming the value, when the element holds an undefined tensor.
 void check_defined(const Element& element);
 
-// A source that says of what kinds its elements are before one is read.
+// A source that declares the kinds of its elements before one is read.
 class TypedSource : public Source {
  public:
   virtual Element kinds() const = 0;

@@ -15,7 +15,7 @@ formats::Feature values_of(const Value& value, const Shape& shape, formats::Feat
                            const std::string& key);
 // One 0, or "".
 formats::Feature zero_of(formats::FeatureKind kind);
-// What a place takes, in bytes, that is filled up with this value.
+// The bytes of a place that is padded with this value.
 double padded_value_bytes(const formats::Feature& padding);
 
 }  // namespace muster::inline v0_1::data::internal

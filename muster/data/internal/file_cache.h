@@ -13,7 +13,7 @@ namespace muster::inline v0_1::data::internal {
 
 class FileCacheStream final : public Stream<StreamElement> {
  public:
-  // What is kept, and where.
+  // The file that keeps the elements, and its state.
   struct Keeping {
     Cache spec{};
     NodePtr input{};     // of the cache
@@ -37,7 +37,8 @@ class FileCacheStream final : public Stream<StreamElement> {
   void restore(IteratorStateReader& saved, int64_t run) override;
 
  private:
-  // Says what the pipeline is and where its file lies, once: an element may be read for that.
+  // Determines the pipeline's identity and the place of its file, once: an element may be read for
+  // that.
   void identify();
   // Opens the file if there is one. Throws InvalidArgument when another pipeline wrote it.
   bool open();
@@ -46,9 +47,9 @@ class FileCacheStream final : public Stream<StreamElement> {
   // The next element, of the file or of the input, with a tag of this pass: maps after it draw new
   // numbers. False at the end.
   bool next(StreamElement* out);
-  // Gives the file up, with a warning, where it cannot be written: the elements are still read.
+  // Gives the file up, with a warning, if it cannot be written: the elements are still read.
   void keep_writing(const Status& written);
-  // What next() does in a pass that reads the input.
+  // The part of next() for a pass that reads the input.
   bool next_of_input(StreamElement* out);
   // Throws InvalidArgument unless the first record of the file says that this pipeline wrote it.
   void check(Bytes first) const;
@@ -56,7 +57,7 @@ class FileCacheStream final : public Stream<StreamElement> {
   std::unique_ptr<Stream<StreamElement>> input_;
   const Keeping keeping_;
   std::string path_;  // empty before identify()
-  json header_;       // the first record: who wrote the file
+  json header_;       // the first record: the pipeline that wrote the file
   const int64_t pass_numbers_;
   std::optional<formats::TfrecordReader> reader_;  // of the whole file
   std::optional<formats::TfrecordWriter> writer_;  // while the first pass runs, unless it failed

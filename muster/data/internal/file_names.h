@@ -1,4 +1,4 @@
-// What saved positions know of the files of a pipeline. Thread safety: pure functions.
+// The part of saved positions about the files of a pipeline. Thread safety: pure functions.
 #pragma once
 
 #include <span>

@@ -21,7 +21,7 @@ std::string seed_text(const std::optional<uint64_t>& seed) {
   return seed ? fmt::format(" seed {}", *seed) : "";
 }
 
-// The parameters of a stage that its name does not tell.
+// The parameters of a stage that its name does not contain.
 struct ParametersOf {
   std::string operator()(const FromSource& from) const {
     const auto* paths = dynamic_cast<const PathList*>(from.source.get());
@@ -73,7 +73,7 @@ struct ParametersOf {
   }
 };
 
-// Of the first and the last element of a source; empty where they cannot be read.
+// A sample of the first and the last element of a source; empty if they cannot be read.
 std::string sample_of(const Node& node) {
   try {
     if (const auto* from = node.as<FromSource>(); from != nullptr && from->source->size() > 0) {
@@ -88,7 +88,7 @@ std::string sample_of(const Node& node) {
         return digest(encode_values(row.slice(0, 1)));
       }
     }
-  } catch (const std::exception&) {  // what is wrong with it is said where it is read
+  } catch (const std::exception&) {  // its fault is reported when it is read
   }
   return "";
 }

@@ -1,5 +1,5 @@
-// What a pipeline is, as far as its description tells: for files that keep its elements. Thread
-// safety: pure functions.
+// Describes the identity of a pipeline, as far as its stages show it: for files that keep its
+// elements. Thread safety: pure functions.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -12,13 +12,13 @@ namespace muster::inline v0_1::data::internal {
 using nlohmann::json;
 
 // The stages that change elements, from the sources on, each with its kind, name and parameters,
-// and of what is read by index or from files a digest of the first element, and by index of the
-// last; without it where it cannot be read. Functions have no identity: all that is known of one is
-// the name it was given, and its place.
+// and for sources that are read by index or from files a digest of the first element, and by index
+// also of the last; without it if the element cannot be read. Functions have no identity: only
+// their given name and place are known.
 json fingerprint_of(const Node& node);
-// A word for the stages alone, whatever is in the data.
+// A digest of the stages alone, whatever the data is.
 std::string digest_of_stages(const json& fingerprint);
-// What is different, such as "its stage 2 was map 'a', here it is map"; empty when nothing is. A
+// The difference, such as "its stage 2 was map 'a', here it is map"; empty if there is none. A
 // digest that one of the two lacks is not compared.
 std::string difference_of(const json& was, const json& is);
 

@@ -21,7 +21,7 @@ class GroupByWindowStream final : public GroupStream {
   // The elements of one key.
   struct Open {
     std::vector<HeldElement> held{};
-    int64_t size = 0;  // so many make a window
+    int64_t size = 0;  // this many make a window
   };
   const GroupByWindow& spec() const { return std::get<GroupByWindow>(node().spec); }
   Next next(Group* group, StreamElement* element, bool wanted) override;
@@ -30,16 +30,16 @@ class GroupByWindowStream final : public GroupStream {
   void save_held(IteratorState& saved) const override;
   void restore_held(IteratorStateReader& saved) override;
 
-  // Puts the element to those of its key. Throws what the functions of the user throw.
+  // Adds the element to the window of its key. Throws what the functions of the user throw.
   std::map<int64_t, Open>::iterator put(HeldElement&& next);
-  // Makes a window of what is held of a key.
+  // Makes a window of the held elements of a key.
   void take(std::map<int64_t, Open>::iterator of_key, Group* group);
   // The numbers of the elements that are held, in their order, and the position before the first.
   std::vector<int64_t> held_numbers(const IteratorState** before) const;
 
   std::map<int64_t, Open> open_;
   HeldMemory memory_;
-  bool full_ = false;    // there was no room for an element
+  bool full_ = false;    // the limit was reached before an element
   int64_t taken_ = 0;    // elements of the input
   int64_t windows_ = 0;  // made
 };

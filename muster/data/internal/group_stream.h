@@ -1,4 +1,4 @@
-// What window() and group_by_window() have in common: elements are held until a group of them is
+// The common part of window() and group_by_window(): elements are held until a group of them is
 // complete, and a function makes a data set of the group, whose elements are handed on.
 #pragma once
 
@@ -14,8 +14,8 @@
 
 namespace muster::inline v0_1::data::internal {
 
-// A saved position is what was held before the group under way was taken, and the place in the
-// data set made of that group: the group is put together again. Thread safety: as Stream.
+// A saved position is the held elements before the group under way was taken, and the position in
+// the data set made of that group: the group is put together again. Thread safety: as Stream.
 class GroupStream : public Stream<StreamElement> {
  public:
   void start(int64_t run) final;
@@ -32,13 +32,13 @@ class GroupStream : public Stream<StreamElement> {
   struct Group {
     std::vector<StreamElement> items{};
     int64_t key = 0;
-    SourceIndex tag{};   // what keyed maps and shuffles inside of it draw by
+    SourceIndex tag{};   // keyed maps and shuffles inside of it draw by this
     std::string name{};  // "the window that begins at element 3"
   };
-  // What became of the input.
+  // The result of reading the input.
   enum class Next {
     kGroup,    // a group is complete
-    kElement,  // an element is to be handed on as it is
+    kElement,  // an element is to be handed on unchanged
     kEnd,
   };
 
@@ -48,8 +48,8 @@ class GroupStream : public Stream<StreamElement> {
   virtual Dataset made_of(Group& group) const = 0;
   // Nothing is held, as at the beginning of a pass.
   virtual void clear() = 0;
-  // What is held: as save() and restore(), between two groups. The input stands at the beginning of
-  // its pass when it is restored.
+  // Saves and restores the held elements between two groups. When it is restored, the input is at
+  // the beginning of its pass.
   virtual void save_held(IteratorState& saved) const = 0;
   virtual void restore_held(IteratorStateReader& saved) = 0;
 
@@ -61,7 +61,7 @@ class GroupStream : public Stream<StreamElement> {
  private:
   // Opens the next group, or puts an element into `out`; false at the end.
   bool go_on(StreamElement* out, bool* element, bool wanted);
-  // Throws what the function throws, and what opening does.
+  // Throws the errors of the function, and of opening.
   void open(Group& group);
 
   const NodePtr node_;
@@ -71,7 +71,7 @@ class GroupStream : public Stream<StreamElement> {
   SourceIndex tag_;                 // of it
   std::string origin_;              // "what window makes of …"
   OriginMarker marker_;
-  IteratorState before_;  // what was held before it was taken
+  IteratorState before_;  // the held elements before it was taken
   int64_t emitted_ = 0, run_ = 0;
 };
 

@@ -27,7 +27,7 @@ class HeldElements final : public Source {
 
   std::string kind() const override { return "window"; }
   int64_t size() const override { return static_cast<int64_t>(items_.size()); }
-  // Throws the error that is there in the element's place.
+  // Throws the error in the element's place, if there is one.
   Element element(int64_t index) const override;
 
  private:

@@ -1,5 +1,5 @@
 // The memory of elements that a stage keeps. The user gets an error before the system ends the
-// process for want of memory. Thread safety: one thread.
+// process for lack of memory. Thread safety: one thread.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace muster::inline v0_1::data::internal {
 
 class HeldMemory {
  public:
-  // `limit` in bytes; 0: three quarters of what the task may use, since a model needs some too.
+  // `limit` in bytes; 0: three quarters of the task's memory, since a model needs some too.
   HeldMemory(std::string stage, std::string hint, uint64_t limit = 0);
 
   // Throws InvalidArgument when `elements` of that size would take more than the limit.

@@ -1,4 +1,4 @@
-// What of a pipeline must agree for a saved position to belong to it. Thread safety: pure
+// The part of a pipeline that must agree for a saved position to belong to it. Thread safety: pure
 // functions.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace muster::inline v0_1::data::internal {
 
-// The members of an identity that count its files, and stand for their names.
+// The members of an identity that count its files, and replace their names.
 inline constexpr const char* kFileCount = "files";
 inline constexpr const char* kFileNames = "names";
 

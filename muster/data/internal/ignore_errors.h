@@ -14,7 +14,8 @@ class IgnoreErrorsStream final : public SelectingStream {
       : SelectingStream(std::move(input), run), run_(run), log_warning_(log_warning) {}
   int64_t read(StreamElement* out, int64_t count) override;
   int64_t skip(int64_t count, std::exception_ptr* lost) override;
-  // Where a position can be saved, none is being counted: what came before must not count either.
+  // At a place where a position can be saved, no error is being counted: earlier ones must not
+  // count either.
   void start(int64_t run) override {
     in_a_row_ = 0;
     SelectingStream::start(run);
@@ -30,8 +31,8 @@ class IgnoreErrorsStream final : public SelectingStream {
   // Says how many were left out where the pass is over: fewer came than were wanted.
   int64_t told(int64_t got, int64_t wanted);
 
-  // So many, and there is hardly anything else: the search for an element ends with an error, and
-  // goes on when asked again.
+  // After this many errors there is hardly any good element: the search for one ends with an error,
+  // and continues when it is called again.
   static constexpr int64_t kMostInARow = 100000;
 
   const Run& run_;

@@ -1,4 +1,4 @@
-// What image.h's functions share. Thread safety: pure functions.
+// The part that the functions of image.h share. Thread safety: pure functions.
 #pragma once
 
 #include "muster/data/image.h"

@@ -38,7 +38,7 @@ class InterleaveStream final : public Stream<StreamElement> {
   // Takes an element of the input and opens the data set that the function makes of it. Leaves an
   // error in `out`.
   void fill(Slot& slot, StreamElement* out);
-  // Throws what the function throws, and what opening does.
+  // Throws the errors of the function, and of opening.
   void open(Slot& slot, StreamElement& argument, int64_t number);
   // `element` came from the slot.
   void hand_on(Slot& slot, StreamElement& item) const;
@@ -48,7 +48,7 @@ class InterleaveStream final : public Stream<StreamElement> {
   std::unique_ptr<Stream<StreamElement>> input_;
   std::vector<Slot> slots_;
   size_t at_ = 0;          // the slot whose turn it is
-  int64_t in_block_ = 0;   // elements handed on of its turn
+  int64_t in_block_ = 0;   // elements of its turn so far
   int64_t arguments_ = 0;  // elements of the input that were taken
   int64_t open_ = 0;       // slots
   bool input_ended_ = false;

@@ -17,17 +17,17 @@ using IteratorState = std::vector<int64_t>;
 // Appends text of any length: its size, and eight bytes to a number.
 void append_bytes(IteratorState& saved, std::string_view bytes);
 
-// Reads what save() wrote, in its order. Throws InvalidArgument for numbers that save() does not
+// Reads the values of save(), in its order. Throws InvalidArgument for numbers that save() does not
 // write: positions come from files.
 class IteratorStateReader {
  public:
   explicit IteratorStateReader(std::span<const int64_t> saved) : numbers_(saved) {}
   int64_t next();
-  // The same, at least 0, and so far from the largest number that counting can go on.
+  // The same, at least 0, and far enough from the largest number that counting can continue.
   int64_t count();
   // The next `size` numbers as a position of their own.
   IteratorStateReader part(int64_t size);
-  // What append_bytes() wrote.
+  // Reads the result of append_bytes().
   std::string bytes();
   bool at_end() const { return at_ == numbers_.size(); }
 

@@ -24,7 +24,7 @@ std::string call(std::string_view name, const std::string& given) {
   return given.empty() ? std::string(name) : fmt::format("{} '{}'", name, given);
 }
 
-// Of the elements of all inputs in turn.
+// The sum over the elements of all inputs in turn.
 int64_t sum_of(const std::vector<NodePtr>& inputs) {
   int64_t sum = 0;
   for (const NodePtr& input : inputs) {
@@ -39,7 +39,7 @@ int64_t sum_of(const std::vector<NodePtr>& inputs) {
   return sum;
 }
 
-// Of as many elements as the shortest input has.
+// As many elements as the shortest input has.
 int64_t least_of(const std::vector<NodePtr>& inputs) {
   int64_t least = kInfinite;
   for (const NodePtr& input : inputs) {
@@ -53,7 +53,7 @@ int64_t least_of(const std::vector<NodePtr>& inputs) {
   return least;
 }
 
-// What a node gives and what it is called; `before` is the cardinality of its first input.
+// The results of a node and its name; `before` is the cardinality of its first input.
 struct FactsOf {
   const std::vector<NodePtr>& inputs;
   int64_t before;
@@ -187,7 +187,7 @@ int64_t count_kind(const Node& node, size_t kind) {
   return count;
 }
 
-// What kinds of values the elements of a stage have, where its inputs or its source say so.
+// The kinds of the values of a stage's elements, if its inputs or its source declare them.
 std::optional<Element> kinds_given_by(const Node& node) {
   if (const auto* from = node.as<FromSource>()) {
     const auto* typed = dynamic_cast<const TypedSource*>(from->source.get());

@@ -146,7 +146,7 @@ ElementStream open_cache(const Node& node, const Cache& cache, ElementStream inp
   return std::make_unique<FileCacheStream>(std::move(input), std::move(keeping), numbers);
 }
 
-// Of a stage that reads one input, which is open.
+// Opens a stage that reads one input, which is open.
 ElementStream open_selection(const NodePtr& node, ElementStream input, const Run& run) {
   if (const auto* prefetch = node->as<Prefetch>()) return ahead(std::move(input), prefetch->count);
   if (node->is<Filter>()) return std::make_unique<FilterStream>(std::move(input), node, run);
@@ -220,7 +220,7 @@ std::unique_ptr<Stream<SourceIndex>> open_indices(const Node& node, const Run& r
 
 ElementStream open_elements(const NodePtr& node, const Run& run) {
   if (node->is<WithOptions>()) return open_elements(node->input(), run);
-  ElementStream stage = open_stage(node, run);  // the clocks of what comes before it are made first
+  ElementStream stage = open_stage(node, run);  // the clocks of earlier stages are made first
   return std::make_unique<TimedStream>(std::move(stage), clock_of(*node, run));
 }
 

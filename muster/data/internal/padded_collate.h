@@ -10,8 +10,8 @@
 namespace muster::inline v0_1::data::internal {
 
 // StreamElement i as row i of one element, each value padded to the largest of its rows, or to the
-// shape asked for. Throws InvalidArgument where padding cannot make them equal, Corrupt for one
-// larger than the shape asked for. REQUIRES: none is an error.
+// requested shape. Throws InvalidArgument if padding cannot make them equal, Corrupt for one larger
+// than the requested shape. REQUIRES: none is an error.
 Element collate_padded(std::span<StreamElement> items, const PaddingOptions& padding);
 
 }  // namespace muster::inline v0_1::data::internal

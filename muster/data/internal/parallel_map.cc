@@ -168,7 +168,7 @@ void ParallelMapStream::save(IteratorState& saved) const {
       if (entry.handed_on) saved.push_back(offset);
       ++offset;
     }
-    // Those of a restored position that were not reached again.
+    // The errors of a restored position that were not reached again.
     const int64_t first = taken_ - static_cast<int64_t>(entries_.size());
     for (const int64_t number : passed_over_) {
       if (number >= taken_) saved.push_back(number - first);

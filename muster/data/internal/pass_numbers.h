@@ -1,5 +1,5 @@
-// How the passes over a data set are numbered where a repeat() stands inside of it. Thread safety:
-// pure functions.
+// The numbering of passes over a data set with a repeat() inside of it. Thread safety: pure
+// functions.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ int64_t passes_of(int64_t repeat_count);
 // tags of pass p carry numbers in [p * n, p * n + n), so that no two passes share one.
 int64_t pass_numbers_of(const Node& node);
 
-// The number in pass `pass` that stands where `number` does in its own pass.
+// The number in pass `pass` that corresponds to `number` in its own pass.
 int64_t number_in_pass(int64_t number, int64_t pass, int64_t numbers_of_a_pass);
 
 }  // namespace muster::inline v0_1::data::internal

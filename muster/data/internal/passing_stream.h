@@ -1,4 +1,4 @@
-// A stream that hands on what its input gives. Thread safety: as Stream.
+// A stream that passes on its input's elements. Thread safety: as Stream.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// The elements of a source whose indices flow in front of them. Thread safety: as Stream.
+// The elements of a source whose indices come from the stream before. Thread safety: as Stream.
 #pragma once
 
 #include <memory>

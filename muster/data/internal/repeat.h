@@ -13,8 +13,8 @@ class RepeatStream final : public Transformation<T> {
       : Transformation<T>(std::move(input)), count_(count) {}
 
   void start(int64_t run) override {
-    // Passes are numbered so that no two of them share a number, also below another repeat.
-    // Without a sign: those of nested repeats without end wrap around.
+    // Passes are numbered so that no two of them share a number, also below another repeat. Without
+    // a sign: the numbers of nested repeats without end wrap around.
     here_ = {.input_run = static_cast<int64_t>(static_cast<uint64_t>(run) *
                                                static_cast<uint64_t>(passes_of(count_)))};
     this->input().start(here_.input_run);

@@ -16,11 +16,11 @@ struct ResampleBox {
   double width = 0;
 };
 
-// How resample() goes about it.
+// Options of resample().
 struct ResampleOptions {
   bool antialias = true;  // false: two input pixels in each direction, however much it shrinks
   bool flip = false;      // the output is mirrored, left to right
-  // For each channel, what the output is multiplied with, and what is added then; none when null.
+  // For each channel, the factor of the output, and the addend; none if null.
   const float* scale = nullptr;
   const float* offset = nullptr;
 };

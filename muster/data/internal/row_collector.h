@@ -1,4 +1,4 @@
-// Elements on their way into one batch: each is copied to its row as soon as it is there, while the
+// Elements on their way into one batch: each is copied to its row as soon as it is ready, while the
 // caches still hold it, and its memory serves the next. Thread safety: put() of different rows may
 // be called from several threads.
 #pragma once
@@ -17,17 +17,17 @@ class RowCollector {
   RowCollector(const Element& first, int64_t rows, BatchMemory& memory);
 
   void put(int64_t row, Element element);
-  // The batch. REQUIRES: every row was put. Throws what Element::stack() throws of elements that
+  // The batch. REQUIRES: every row was put. Throws the errors of Element::stack() for elements that
   // make no batch.
   Element join();
 
  private:
-  // Copies the tensors of `element` to their row; false where one does not fit.
+  // Copies the tensors of `element` to their row; false if one does not fit.
   bool copy(int64_t row, const Element& element);
 
   const Element first_;
   std::vector<Tensor> batches_;  // by value; undefined for strings
-  std::vector<Element> kept_;    // rows with strings, and those that do not fit
+  std::vector<Element> kept_;    // rows with strings, and rows that do not fit
   std::vector<char> fits_;       // by row
   bool all_tensors_ = true;
   std::atomic<bool> all_fit_{true};

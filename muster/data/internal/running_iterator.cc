@@ -82,7 +82,7 @@ class RunningIterator final : public Iterator {
     while (node->is<Map, Prefetch, WithOptions, WithSeed>()) node = node->input().get();
     const auto* batch = node->as<Batch>();
     if (batch != nullptr) node = node->input().get();
-    // position() counts what these hand on, and nothing else.
+    // position() counts only the elements that these pass on.
     for (const Node* inner = node; inner != nullptr; inner = inner->input().get()) {
       if (!inner->is<FromSource, Shuffle, Repeat, Map, Prefetch, WithOptions, WithSeed>()) {
         return kUnknown;

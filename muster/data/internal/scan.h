@@ -1,4 +1,4 @@
-// scan(): a function of each element and of a state that goes along. Thread safety: as Stream.
+// scan(): a function of each element and of a state that is passed along. Thread safety: as Stream.
 #pragma once
 
 #include <memory>
@@ -27,7 +27,7 @@ class ScanStream final : public PassingStream {
 
  private:
   const Scan& spec() const { return std::get<Scan>(node_->spec); }
-  // Puts what the function makes of the element in its place; an error leaves the state as it was.
+  // Replaces the element by the function's result; an error leaves the state unchanged.
   void apply(StreamElement& item);
 
   const NodePtr node_;

@@ -1,4 +1,4 @@
-// A stream that hands on some elements. Thread safety: as Stream.
+// A stream that passes on some elements. Thread safety: as Stream.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,7 @@ class SelectingStream : public PassingStream {
 
  protected:
   virtual const char* kind() const = 0;
-  // Whether to hand the element on. It may put an error into it, which is handed on.
+  // Whether to pass the element on. It may put an error into it, which is passed on.
   virtual bool passes(StreamElement& item) = 0;
 
  private:

@@ -13,8 +13,9 @@ inline constexpr int kBitsInFile = 40;
 inline int64_t file_of(int64_t index) { return index >> kBitsInFile; }
 inline int64_t index_in_file(int64_t index) { return index & ((int64_t{1} << kBitsInFile) - 1); }
 
-// A place in it is a file, where its reader said the last block begins, and a count of elements
-// from there on: a file is not read again from its beginning where its format can tell a place.
+// A place in it is a file, the last block's beginning as its reader reported it, and a count of
+// elements from there on: a file is not read again from its beginning if its format can report a
+// place.
 class SequentialStream final : public Stream<StreamElement> {
  public:
   // `node` outlives the stream.
@@ -37,13 +38,13 @@ class SequentialStream final : public Stream<StreamElement> {
   void remember_place();
   // Reads the next block of the file; false at its end, which closes it.
   bool next_block(int64_t count);
-  // The exception being handled takes the place of an element: what it becomes. In a file it looks
-  // at what follows: an error after which nothing comes is a DataLost. That of a source is one as
-  // well.
+  // The exception that replaces an element, made from the exception being handled. In a file it
+  // looks at the following elements: an error after which more elements come is a DataLost. An
+  // error of a source is a DataLost too.
   std::exception_ptr take_place();
   // The exception being handled, as an Error that names the file, or the source, and the element.
   std::exception_ptr failure() const;
-  // Rows at once, so that small elements cost little; more are asked for by batches.
+  // Rows at once, so that small elements cost little; batches request more.
   static constexpr int64_t kBlock = 64;
 
   const Node& node_;
@@ -52,7 +53,7 @@ class SequentialStream final : public Stream<StreamElement> {
 
   std::unique_ptr<ElementReader> reader_;  // of file_; null before its first element
   size_t file_ = 0;
-  int64_t in_file_ = 0;                // elements of it handed on
+  int64_t in_file_ = 0;                // its elements so far
   int64_t total_ = 0;                  // of all files
   int64_t place_ = -1, place_at_ = 0;  // tell(), and the element it is the place of
   std::shared_ptr<Element> block_;     // being handed out

@@ -20,7 +20,7 @@ class SkipStream final : public Transformation<T> {
     std::exception_ptr here;
     if (count <= 0 || !begin(&here)) return 0;
     if (here == nullptr) return this->input().read(out, count);
-    become_error(*out, here);  // in a place of its own, before what is left
+    become_error(*out, here);  // in a place of its own, before the remaining elements
     return 1 + this->input().read(out + 1, count - 1);
   }
   int64_t skip(int64_t count, std::exception_ptr* lost) override {

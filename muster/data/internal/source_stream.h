@@ -13,7 +13,7 @@ namespace muster::inline v0_1::data::internal {
 
 class SourceStream final : public Stream<SourceIndex> {
  public:
-  // `names`: of the files it stands for; empty where it does not.
+  // `names`: of the files it represents; empty if it represents none.
   SourceStream(std::string kind, int64_t size, std::string names = "")
       : kind_(std::move(kind)), size_(size), names_(std::move(names)) {}
 

@@ -1,5 +1,5 @@
-// Batches in pieces: what auto_shard() deals to workers that rebatch each in its own way. Thread
-// safety: as Stream.
+// Batches in pieces, which auto_shard() distributes to workers that rebatch each in its own way.
+// Thread safety: as Stream.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 namespace muster::inline v0_1::data::internal {
 
 // Every batch of n rows becomes `pieces` batches of n / pieces rows, rounded up, as long as there
-// are rows; the last ones may have none. What cannot be taken apart is an error in the place of
+// are rows; the last ones may have none. A batch that cannot be split is an error in the place of
 // each piece.
 class SplitBatchStream final : public Stream<StreamElement> {
  public:

@@ -111,7 +111,7 @@ Element unversioned(const Element& element) {
 
 uint64_t size_in_bytes(const StreamElement& item) {
   if (item.block == nullptr) return size_in_bytes(item.element);
-  int64_t rows = 1;  // of the first value; what does not fit is said where it is needed
+  int64_t rows = 1;  // of the first value; a misfit is reported where it matters
   for (const Value& value : item.block->values()) {
     if (!value.is_tensor() || !value.tensor().defined() || value.tensor().dim() == 0) continue;
     rows = std::max<int64_t>(1, value.tensor().size(0));

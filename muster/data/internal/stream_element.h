@@ -28,7 +28,7 @@ struct StreamElement {
   Place from;
   std::exception_ptr error;
 
-  // Makes `element`, where it is still a row of the block.
+  // Makes `element`, if it is still a row of the block.
   void settle();
   // The element, or the block it is a row of: both have the same structure and dtypes.
   const Element& content() const { return block == nullptr ? element : *block; }
@@ -47,7 +47,7 @@ inline void become_error(StreamElement& item, std::exception_ptr error) {
 inline std::exception_ptr error_of(const StreamElement& item) { return item.error; }
 inline std::exception_ptr error_of(const SourceIndex&) { return nullptr; }
 
-// The element with version counters of its own: rows of a block share theirs, and who writes to one
+// The element with version counters of its own: rows of a block share a counter, and a write to one
 // would seem to have changed the others.
 Element unversioned(const Element& element);
 
@@ -55,7 +55,7 @@ Element unversioned(const Element& element);
 // that is empty. A DataLost stays one.
 std::exception_ptr current_failure(const std::string& stage = "");
 
-// The same error, which also says in what data set the element is: "what flat_map makes of …".
+// The same error, which also names the data set of the element: "what flat_map makes of …".
 std::exception_ptr with_origin(const std::exception_ptr& error, const std::string& origin);
 
 // Empties the elements when it goes out of scope.

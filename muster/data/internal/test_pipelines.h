@@ -17,7 +17,7 @@ namespace muster::inline v0_1 {
 // Draws pipelines whose elements are int64 scalars, or batches of them.
 class Pipelines {
  public:
-  // `held`: half of the stages are those that hold elements back or choose among them.
+  // `held`: half of the stages hold elements back or choose among them.
   explicit Pipelines(uint64_t trial, bool held = false)
       : random_(derive_key(11, {trial})), held_(held) {}
 

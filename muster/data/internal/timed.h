@@ -9,7 +9,7 @@
 
 namespace muster::inline v0_1::data::internal {
 
-// Counts the time of the stream it stands before.
+// Counts the time of the next stream.
 class TimedStream final : public PassingStream {
  public:
   TimedStream(std::unique_ptr<Stream<StreamElement>> input, StageClock& clock)

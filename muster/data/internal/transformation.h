@@ -8,7 +8,7 @@
 
 namespace muster::inline v0_1::data::internal {
 
-// What the transformations have in common.
+// The common part of the transformations.
 template <typename T>
 class Transformation : public Stream<T> {
  public:

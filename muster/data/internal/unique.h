@@ -13,7 +13,7 @@
 
 namespace muster::inline v0_1::data::internal {
 
-// What was seen in the pass is kept. A saved position is a count: the elements up to it are read
+// Elements seen in the pass are kept. A saved position is a count: the elements up to it are read
 // again.
 class UniqueStream final : public Stream<StreamElement> {
  public:
@@ -43,7 +43,7 @@ class UniqueStream final : public Stream<StreamElement> {
   HeldMemory held_{"unique()",
                    "take fewer elements in front of it, or a part of them that tells "
                    "them apart"};
-  bool full_ = false;  // what was seen takes too much memory
+  bool full_ = false;  // the seen elements take too much memory
   int64_t taken_ = 0;  // from the input, in this pass
   int64_t run_ = 0;    // this pass
 };

@@ -1,4 +1,4 @@
-// For tests: a source that remembers what was read of it. Thread safety: any thread.
+// For tests: a source that remembers which elements were read. Thread safety: any thread.
 #pragma once
 
 #include <cstdint>

@@ -22,22 +22,23 @@ class WindowStream final : public GroupStream {
   void save_held(IteratorState& saved) const override;
   void restore_held(IteratorStateReader& saved) override;
 
-  // Passes over what lies between two windows; false at the end of the input.
+  // Skips the elements between two windows; false at the end of the input.
   bool pass_gap(std::exception_ptr* lost);
-  // Whether the window that is held is given: not one that is to be full and is not.
+  // Whether the held window is returned: not if it must be full and is not.
   bool is_given() const;
-  // Reads until a whole window is held, or the input ends. False when there is no room for more.
+  // Reads until a whole window is held, or the input ends. False if the limit of held elements is
+  // reached.
   bool fill();
   // Goes on to the place where the next window begins.
   void advance();
-  // The elements of the window that begins with what is held; what is lost between two of them is
-  // in place of the one before.
+  // The elements of the window that begins with the held ones; data lost between two of them takes
+  // the place of the one before.
   std::vector<StreamElement> members() const;
 
   std::deque<HeldElement> held_;
   HeldMemory memory_{"window()",
                      "take smaller windows, or make the elements in front of it smaller"};
-  bool full_ = false;   // there was no room for a window
+  bool full_ = false;   // the limit was reached before a window
   int64_t gap_ = 0;     // elements to pass over before the next window
   int64_t begins_ = 0;  // the number of the element that the next window begins with
 };

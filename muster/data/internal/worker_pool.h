@@ -19,8 +19,8 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  // fn(0) … fn(count - 1), in any order, and waits for all of them. Of what they throw, the error
-  // of the least index is thrown.
+  // Calls fn(0) … fn(count - 1), in any order, and waits for all of them. If several throw, the
+  // error of the least index is thrown.
   void each(size_t count, const std::function<void(size_t)>& fn);
 
  private:

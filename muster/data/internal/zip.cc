@@ -26,7 +26,7 @@ int64_t ZipStream::read(StreamElement* out, int64_t count) {
       StreamElement part;
       if (branches_[b]->stream->read(&part, 1) == 0) {
         ended_ = true;
-        // What is lost may have been as long as the others.
+        // Lost elements may have been as many as the others.
         if (!is_lost(error)) return got;
         become_error(out[got], error);
         return got + 1;

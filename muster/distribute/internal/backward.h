@@ -14,7 +14,7 @@ void check_dense(const std::string& name, const Tensor& gradient);
 
 class Backward {
  public:
-  // `table` must outlive this object. With `tells`, it warns when a loss depends on tensors that
+  // `table` must outlive this object. With `tells`, it warns if a loss depends on tensors that
   // require a gradient but are no variables: nothing trains them.
   Backward(const VariableTable& table, bool tells) : table_(table), tells_(tells) {}
 

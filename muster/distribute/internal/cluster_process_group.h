@@ -15,8 +15,8 @@ namespace muster::inline v0_1::distribute {
 
 class ClusterProcessGroup : public ProcessGroup {
  public:
-  // Joins the cluster: serves the coordinator where this task is the chief, and waits for all
-  // tasks. Throws Timeout naming who did not appear, Unavailable when an address is in use.
+  // Joins the cluster: serves the coordinator if this task is the chief, and waits for all tasks.
+  // Throws Timeout naming the missing tasks, Unavailable if an address is in use.
   static std::shared_ptr<ClusterProcessGroup> join(const StartOptions& start,
                                                    const CommunicationOptions& options);
 

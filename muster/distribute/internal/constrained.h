@@ -6,8 +6,8 @@
 
 namespace muster::inline v0_1::distribute::internal {
 
-// Gives what the variable's constraint makes of `value`, all of it or some of its rows; `value`
-// where there is none. What the constraint throws also names the variable.
+// Returns the result of the variable's constraint for `value`, all of it or some of its rows;
+// `value` if there is none. Errors of the constraint also name the variable.
 inline Tensor constrained(const VariableSpec& spec, const Tensor& value) {
   if (!spec.constraint) return value;
   try {

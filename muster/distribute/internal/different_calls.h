@@ -14,7 +14,7 @@ struct WorkerCall {
 };
 
 // "workers came to different calls ...: worker 0 to Model::save(), worker 1 to Model::fit()".
-// `within`: the call in which both are, where there is one.
+// `within`: the call in which both are, if there is one.
 Error different_calls(const WorkerCall& one, const WorkerCall& other,
                       const std::string& within = "");
 

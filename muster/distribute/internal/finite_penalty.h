@@ -10,7 +10,7 @@
 
 namespace muster::inline v0_1::distribute::internal {
 
-// Gives `penalty`. Throws NonFinite when it is none.
+// Returns `penalty`. Throws NonFinite when it is none.
 inline double finite_penalty(double penalty) {
   if (std::isfinite(penalty)) return penalty;
   throw Error(ErrorKind::kNonFinite,

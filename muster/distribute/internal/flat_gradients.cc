@@ -9,7 +9,7 @@
 namespace muster::inline v0_1::distribute::internal {
 namespace {
 
-// In a few kernels for all of them, where this LibTorch has those.
+// In a few kernels for all of them, if this LibTorch has those.
 void copy_all(const std::vector<Tensor>& to, const std::vector<Tensor>& from) {
   static const auto op = c10::Dispatcher::singleton().findSchema({"aten::_foreach_copy_", ""});
   if (op && !to.empty() && to.front().is_cuda()) {

@@ -15,7 +15,7 @@ class FlatGradients {
   // `parameters` must outlive this object.
   explicit FlatGradients(const FlatParameters& parameters);
 
-  // Takes the gradients that autograd left in the variables, and zeros where there are none.
+  // Takes the gradients that autograd left in the variables, and zeros if there are none.
   void take();
   // As FlatParameters::update_flat() wants them.
   const std::vector<Tensor>& gradients() const { return gradients_; }

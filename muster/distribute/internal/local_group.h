@@ -42,15 +42,15 @@ class LocalGroup {
     const int replica_;
   };
 
-  // Tells what the replica is doing. While any replica builds, saves or evaluates, no replica
+  // Reports the phase of the replica. While any replica builds, saves or evaluates, no replica
   // counts as stuck, except one that saves for too long.
   void report(int replica, plan::Phase phase, int64_t step);
-  // Returns everybody's text by replica, when all have come. Throws what the first to fail failed
-  // with; Timeout naming a replica that is stuck; InvalidArgument when replicas come for different
-  // things.
+  // Returns the texts of all replicas, when all have come. Throws the error of the first replica
+  // that failed; Timeout naming a replica that is stuck; InvalidArgument if replicas come for
+  // different things.
   std::vector<std::string> exchange(int replica, const std::string& what, std::string text);
 
-  // The replica cannot go on; only the first failure counts, and ends the wait of the others.
+  // The replica cannot continue; only the first failure counts, and ends the wait of the others.
   void fail(int replica, const Error& error);
   // The replica will not come again.
   void leave(int replica);
@@ -61,7 +61,7 @@ class LocalGroup {
 
  private:
   double now() const { return to_seconds(clock_.now().time_since_epoch()); }
-  // What ends the group when a replica keeps `waiting` at `what` for too long.
+  // The error that ends the group if a replica keeps `waiting` at `what` for too long.
   Error error_of(const plan::ProgressWatch::Stuck& stuck, int waiting,
                  const std::string& what) const;
 
@@ -72,9 +72,9 @@ class LocalGroup {
   std::condition_variable changed_;
   std::vector<std::string> texts_;   // of the meeting under way
   std::string what_;                 // they meet for
-  int first_ = -1;                   // who came first
+  int first_ = -1;                   // the replica that came first
   plan::ProgressWatch watch_;        // by replica
-  std::set<int> arrived_;            // who waits for the others
+  std::set<int> arrived_;            // the replicas that wait for the others
   uint64_t meeting_ = 0;             // completed
   std::vector<std::string> result_;  // of the last one
   std::optional<Error> failure_;

@@ -1,5 +1,4 @@
-// What is said when replicas are in different collectives.
-// Thread safety: a pure function.
+// The error when replicas are in different collectives. Thread safety: a pure function.
 #pragma once
 
 #include <string>

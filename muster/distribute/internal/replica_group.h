@@ -1,6 +1,5 @@
-// Where a replica meets the others: threads of this process in a LocalGroup, and those of other
-// processes, where there are any, through a ProcessGroup. The first replica here speaks for all of
-// its process.
+// The group of a replica: threads of this process in a LocalGroup, and replicas of other processes,
+// if there are any, through a ProcessGroup. The first replica here represents all of its process.
 // Thread safety: as Group.
 #pragma once
 
@@ -20,8 +19,8 @@ namespace muster::inline v0_1::distribute {
 
 class ReplicaGroup final : public Group {
  public:
-  // `processes` is nullptr when there are no others. A failure elsewhere ends what this replica
-  // waits for in `communicator`, which outlives the group or its finish().
+  // `processes` is nullptr if there are no others. A failure elsewhere ends the wait of this
+  // replica in `communicator`, which outlives the group or its finish().
   ReplicaGroup(const ReplicaPlace& place, std::shared_ptr<LocalGroup> group,
                std::shared_ptr<ProcessGroup> processes, Communicator& communicator);
   ~ReplicaGroup() override;
@@ -38,15 +37,15 @@ class ReplicaGroup final : public Group {
 
  private:
   // Waits until all replicas of this process have called it for `what`, each with its text `mine`.
-  // Then the first replica calls `fn` with all texts, which meets the other processes. All replicas
-  // get its result.
+  // Then the first replica calls `fn` with all texts, which waits for the other processes. All
+  // replicas get its result.
   std::string together(const std::string& what, const std::string& mine,
                        const std::function<std::string(const std::vector<std::string>&)>& fn);
 
   const ReplicaPlace place_;
   const std::shared_ptr<LocalGroup> group_;
   const std::shared_ptr<ProcessGroup> processes_;
-  // What ends a collective from outside; callbacks that use it may outlive this.
+  // Ends a collective from outside; callbacks that use it may outlive this.
   struct Interrupt {
     std::mutex mutex{};
     Communicator* communicator = nullptr;

@@ -13,8 +13,9 @@ namespace muster::inline v0_1::distribute {
 // the other tasks.
 std::string describe_host();
 
-// Looks at what all tasks of the cluster say of themselves, by rank. Where those of this task's
-// machine use more threads than it has cores, the first of them warns, and names the line to set.
+// Looks at the descriptions of all tasks of the cluster, by rank. If the tasks of this task's
+// machine use more threads than it has cores, the first of them warns, and names the setting to
+// change.
 void warn_of_shared_cores(const std::vector<std::string>& hosts,
                           const cluster::ResolvedCluster& cluster);
 

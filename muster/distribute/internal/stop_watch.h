@@ -1,6 +1,5 @@
-// Ends what a task is doing when it was told to stop and cannot: a collective that waits for a peer
-// which makes no progress, a model function that does not return.
-// Thread safety: any thread.
+// Ends the current work of a task that was asked to stop and cannot: a collective that waits for a
+// peer which makes no progress, a model function that does not return. Thread safety: any thread.
 #pragma once
 
 #include <chrono>
@@ -16,7 +15,7 @@ namespace muster::inline v0_1::distribute {
 
 class StopWatch {
  public:
-  // `asked()` says whether the task was told to stop. When it then makes no progress for
+  // `asked()` says whether the task was asked to stop. When it then makes no progress for
   // `grace_seconds`, `give_up` is called once, with Cancelled.
   StopWatch(std::function<bool()> asked, double grace_seconds,
             std::function<void(const Error&)> give_up);
@@ -24,7 +23,7 @@ class StopWatch {
   StopWatch(const StopWatch&) = delete;
   StopWatch& operator=(const StopWatch&) = delete;
 
-  // The task has come to another step or phase. While it saves it is left in peace.
+  // The task has reached another step or phase. While it saves it is not ended.
   void note_progress(plan::Phase phase);
 
  private:

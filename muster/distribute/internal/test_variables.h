@@ -1,4 +1,4 @@
-// Variables and pieces for tests of what trains them.
+// Variables and pieces for tests of code that trains them.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// What an Estimator consists of, for the calls that are split over several sources.
-// Thread safety: as Estimator; evaluate_on() is called by all replicas of a run together.
+// The parts of an Estimator, for the calls that are split over several sources. Thread safety: as
+// Estimator; evaluate_on() is called by all replicas of a run together.
 #pragma once
 
 #include <functional>
@@ -24,7 +24,7 @@
 
 namespace muster::inline v0_1 {
 
-// What a driver wants to be called for while an Estimator trains; see TrainerOptions.
+// The callbacks of a driver while an Estimator trains; see TrainerOptions.
 struct TrainCallbacks {
   std::function<void(int64_t global_step, const std::string& prefix, distribute::Replica&)>
       after_save;
@@ -53,10 +53,11 @@ struct Estimator::Impl {
   std::optional<internal::BestList> best{};
   bool training = false;
   std::optional<TrainerOptions::EarlierCall> earlier_call{};  // of train()
-  std::vector<Evaluation> evaluations{};  // while training, those that hooks were not told of yet
+  std::vector<Evaluation> evaluations{};  // while training, the evaluations that hooks have not
+                                          // received yet
   // Values that are written with the metrics of an evaluation of that checkpoint; unset: none.
   std::function<std::vector<formats::SummaryValue>(const std::string& prefix)> more_values{};
-  // Why the checkpoint that was asked for last could not be read; nothing when it could.
+  // Why the checkpoint that was requested last could not be read; nothing if it could.
   std::optional<Error> unreadable{};
 
   Clock& clock() const { return config.clock != nullptr ? *config.clock : system_clock(); }
@@ -67,7 +68,7 @@ struct Estimator::Impl {
   Environment environment() const {
     return config.environment ? *config.environment : Environment::process();
   }
-  // What names this start of all tasks; empty where the environment does not.
+  // Names this start of all tasks; empty if the environment does not.
   std::string run_id() const { return environment().get_or("MUSTER_RUN_ID", ""); }
   const cluster::ResolvedCluster& resolve();
   const cluster::ResolvedCluster& resolve_worker(const char* verb);
@@ -81,7 +82,7 @@ struct Estimator::Impl {
   CheckpointManager::Loaded trained();
   // The error for a model_dir without a checkpoint.
   Error not_trained(const std::string& more = {});
-  // What values a runner gets; taken from the options of a call.
+  // The values that a runner gets; taken from the options of a call.
   struct Values {
     std::optional<std::string> checkpoint_path{};
     bool allow_untrained = false;
@@ -92,21 +93,22 @@ struct Estimator::Impl {
   static Values values_of(const Options& options) {
     return {options.checkpoint_path, options.allow_untrained, options.use_ema};
   }
-  // Values for a runner: those of the path, else of the latest checkpoint, else, where allowed,
-  // none. Returns the prefix they are from, for by now there may be a newer one.
+  // Values for a runner: from the path, else from the latest checkpoint, else, if allowed, none.
+  // Returns the prefix they are from, because by now there may be a newer one.
   std::string load(ModelRunner& runner, const Values& values, const char* what);
   void write_metrics(const std::string& eval_dir, const EvalResult& result,
                      const std::string& checkpoint, std::vector<formats::SummaryValue> summaries);
-  // What tells the values of a checkpoint from all others; empty when its file cannot be asked.
+  // Distinguishes the values of a checkpoint from all others; empty if its file cannot be read.
   std::string version_of(const std::string& prefix, bool use_ema) const;
-  // What came of an evaluation.
+  // The result of an evaluation.
   struct Evaluated {
     EvalResult result{};
-    std::string checkpoint{};  // the prefix of what was evaluated; on the chief, empty without one
+    std::string checkpoint{};  // the prefix of the evaluated checkpoint; on the chief, empty
+                               // without one
   };
   // Evaluates on the replicas of eval_strategy().
   Evaluated evaluate(const InputFn& input_fn, const EvaluateOptions& options);
-  // `run` evaluates `values`; the chief tells what came of it.
+  // `run` evaluates `values`; the chief reports the result.
   Evaluated evaluate_by(const EvaluateFn& run, const InputFn& input_fn,
                         const EvaluateOptions& options, const Values& values, bool is_chief);
   // To the log and to TensorBoard.
@@ -122,7 +124,7 @@ struct Estimator::Impl {
   // Evaluates on the replicas of a training run, which make this call together.
   Evaluated evaluate_on(const InputFn& input_fn, const EvaluateOptions& options,
                         distribute::Replica& replica);
-  // Reads which checkpoints are the best, where RunConfig wants to know.
+  // Reads which checkpoints are the best, if RunConfig wants to know.
   void read_best();
   // Which checkpoints are kept for being good, as RunConfig says.
   void keep_best(TrainerOptions& trainer, bool is_chief);
@@ -132,7 +134,7 @@ struct Estimator::Impl {
 
 namespace internal {
 
-// What an Estimator consists of, for those that drive it.
+// Access to the parts of an Estimator, for the code that drives it.
 struct EstimatorAccess {
   using Impl = Estimator::Impl;
   static Impl& impl(Estimator& estimator) { return *estimator.impl_; }

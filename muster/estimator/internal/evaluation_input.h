@@ -9,8 +9,8 @@
 namespace muster::inline v0_1::internal {
 
 // Reads the first element of the input of each spec. A pipeline that reads a generator or another
-// live stream is left alone: its elements may take long, and be gone then. Throws what the input
-// function and the pipeline throw, naming the spec, and InvalidArgument for an input without data.
+// live stream is left alone: its elements may take long, and be gone then. Throws the errors of the
+// input function and the pipeline, naming the spec, and InvalidArgument for an input without data.
 void look_at_inputs(const std::vector<EvalSpec>& specs);
 
 // `input_fn`, which calls `before` first.

@@ -15,8 +15,8 @@ namespace muster::inline v0_1::testing {
 inline constexpr double kSteep =
     100;  // a feature for which gradients of batch_normalized() are no number
 
-// Batches of 12 rows over all replicas, those of 0 to 9 that `without` does not name. One number in
-// the second half of each of `flawed` is `value`.
+// Batches of 12 rows over all replicas, the numbers 0 to 9 except `without`. One number in the
+// second half of each of `flawed` is `value`.
 inline InputFn flawed_batches(const std::set<int64_t>& without, const std::set<int64_t>& flawed,
                               double value = std::nan("")) {
   const int64_t rows = 12;

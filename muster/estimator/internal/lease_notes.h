@@ -1,4 +1,5 @@
-// What the chief and an evaluator tell each other in their leases. Thread safety: pure functions.
+// The notes that the chief and an evaluator leave each other in their leases. Thread safety: pure
+// functions.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +15,14 @@ inline constexpr const char* kChiefLease = "chief";
 inline constexpr const char* kEvaluatorLease = "evaluator";
 
 // The note of both: in the chief's lease the step at which training is through, in the evaluator's
-// the one of which it has heard that. Empty while there is none.
+// the step that it has read there. Empty while there is none.
 std::string note_of_end(std::optional<int64_t> step);
 // Reads it; nothing for a note that is none.
 std::optional<int64_t> end_in_note(const std::string& note);
 
 // How a chief failed in a way that a restart does not mend.
 struct Failure {
-  std::string run{};      // MUSTER_RUN_ID of the chief, where it was set
+  std::string run{};      // MUSTER_RUN_ID of the chief, if it was set
   std::string message{};  // the first line of its error
   bool operator==(const Failure&) const = default;
 };

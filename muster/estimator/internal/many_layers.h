@@ -48,8 +48,8 @@ inline EstimatorSpec many_layers(const Features& features, const Labels& labels,
       {{"accuracy", metrics::accuracy(labels, logits.argmax(-1))}});
 }
 
-// Attention, with the parameter "precision" of mixed_precision(). There are no weights without
-// gradients in it, as offsets in front of a softmax or of a normalization are, whose noise differs.
+// Attention, with the parameter "precision" of mixed_precision(). It has no weights without
+// gradients, such as offsets in front of a softmax or a normalization, whose noise differs.
 inline EstimatorSpec attends(const Features& features, const Labels& labels, Mode,
                              ModelContext& context) {
   auto model = context.model("net", [&] {

@@ -1,4 +1,4 @@
-// Metrics as JSON, where what is no number is a text. Thread safety: pure functions.
+// Metrics as JSON, with NaN and infinity as texts. Thread safety: pure functions.
 #pragma once
 
 #include <fmt/format.h>

@@ -146,7 +146,7 @@ void TrainAndEvaluateSchedule::evaluate_those(
 void TrainAndEvaluateSchedule::evaluate(EvaluationCourse& course, const Checkpoint& checkpoint,
                                         bool together, distribute::Replica& replica) {
   replica.group().report(distribute::Phase::kEvaluating, checkpoint.step);
-  // What was just saved, and not what another program may have saved since.
+  // The checkpoint that was just saved, and not one that another program may have saved since.
   const EvaluateOptions options = course.options(checkpoint.prefix);
   const TimePoint begun = clock_.now();
   Evaluated evaluated = together
@@ -158,8 +158,8 @@ void TrainAndEvaluateSchedule::evaluate(EvaluationCourse& course, const Checkpoi
 void TrainAndEvaluateSchedule::tell(EvaluationCourse& course, bool is_final, bool evaluated_now) {
   const bool told_before = course.told_final();
   course.call_exporters(is_final, &exports_);
-  // That exporters were told of the last checkpoint is noted too; without any, it was evaluated
-  // once and stands there once.
+  // A call of the exporters with the last checkpoint is noted too; without exporters, it was
+  // evaluated once and is listed once.
   const bool told_now = course.told_final() != told_before && !course.spec().exporters.empty();
   if (link_ != nullptr && (evaluated_now || told_now)) link_->note(course.entry());
 }

@@ -1,4 +1,4 @@
-// A small model and data set for tests of the training storey: two dense layers on ten features.
+// A small model and data set for tests of the training layers: two dense layers on ten features.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -78,7 +78,7 @@ inline EstimatorSpec two_layers(const Features& features, const Labels& labels, 
       context.optimizer(make_optimizer(context.params().value("optimizer", "sgd"))).minimize(loss));
 }
 
-// Saves every 10 steps and prints little; reads no TF_CONFIG but that of `environment`.
+// Saves every 10 steps and prints little; reads only the TF_CONFIG of `environment`.
 inline RunConfig quiet_config(const std::string& model_dir,
                               distribute::StrategyPtr strategy = nullptr,
                               const Environment& environment = {}) {

@@ -7,8 +7,8 @@
 
 namespace muster::inline v0_1::feature_column::internal {
 
-// Rows of equal width, in which cells may be empty. What is in a cell is an id, a hash, or whatever
-// its maker says.
+// Rows of equal width, in which cells may be empty. A cell holds an id, a hash, or another value
+// that its maker defines.
 struct Cells {
   int64_t rows = 0;
   int64_t width = 0;

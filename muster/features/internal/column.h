@@ -1,4 +1,5 @@
-// What columns are made of. Thread safety: immutable; calls may come from several threads at once.
+// The implementation of columns. Thread safety: immutable; calls may come from several threads at
+// once.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ namespace muster::inline v0_1::feature_column::internal {
 
 class Source;
 
-// What a layer is given of a column.
+// The values of a column that a layer receives.
 struct ColumnValues {
   Tensor values{};   // the numbers [batch, ...], or int64 ids [batch, values]
   Tensor weights{};  // of the ids; undefined: all 1
@@ -32,10 +33,10 @@ struct Entry {
   Tensor ColumnValues::*tensor{};
 };
 
-// Gives the rows of the column's table for flat ids, and creates the table at the first call.
+// Returns the rows of the column's table for flat ids, and creates the table at the first call.
 using TableRows = std::function<Tensor(const VariableSpec& table, const Tensor& ids)>;
 
-// Is told an id and a value that has it.
+// Receives an id and a value with this id.
 using TellSeen = std::function<void(int64_t id, const std::string& value)>;
 
 class Column {
@@ -49,17 +50,18 @@ class Column {
   virtual bool is_categorical() const { return false; }
   virtual bool is_dense() const { return false; }
   bool is_sequence() const;
-  // What the weight at `place` of a linear model's table for the column is for: a word of a
-  // vocabulary, "25 to 35", "bucket 7"; "" where the column has one. REQUIRES: a place of it.
+  // The meaning of the weight at `place` of a linear model's table for the column: a word of a
+  // vocabulary, "25 to 35", "bucket 7"; "" if the column has only one weight. REQUIRES: a place of
+  // it.
   virtual std::string value_name(int64_t place) const;
   // The part that runs in the input pipeline: the column itself, or the one inside of it.
   virtual const Source& source() const = 0;
 
-  // Of dense columns alone: the shape of one example, and the numbers, float32 [batch, all of
+  // For dense columns only: the shape of one example, and the numbers, float32 [batch, all of
   // them].
   virtual Shape variable_shape() const;
   virtual Tensor numbers(const ColumnValues& given, const TableRows& rows) const;
-  // The name within the layer of the table that numbers() asks for; empty where it asks for none.
+  // The name within the layer of the table that numbers() asks for; empty if it asks for none.
   virtual std::string table() const { return {}; }
   // Describes all that columns of one table must have in common.
   virtual std::string table_definition() const { return {}; }
@@ -76,11 +78,12 @@ class Source : public Column {
 
   // Says how it reads them. Sources of one name and one definition give the same.
   virtual std::string definition() const = 0;
-  // The same for recipe_of(). Throws InvalidArgument where the column has none.
+  // The same for recipe_of(). Throws InvalidArgument if the column has none.
   virtual nlohmann::json recipe() const = 0;
-  // Adds what a file must hold. Throws InvalidArgument where that contradicts what is there.
+  // Adds the features that a file must hold. Throws InvalidArgument if they contradict existing
+  // ones.
   virtual void add_features(data::FeatureSpec& spec) const = 0;
-  // What resolve() gives; the first entry is "<name>/values" or "<name>/ids".
+  // The result of resolve(); the first entry is "<name>/values" or "<name>/ids".
   virtual std::vector<Entry> entries() const = 0;
   virtual bool gives_sequences() const { return false; }
   virtual bool crosses() const { return false; }
@@ -97,10 +100,10 @@ class CategoricalColumn : public Source {
   // Whether crossed_column() takes it.
   virtual bool can_be_crossed() const { return true; }
   std::string value_name(int64_t place) const override = 0;
-  // Whether names of its values do not tell the texts, which seen() does.
+  // Whether the names of its values lack the texts, which seen() returns.
   virtual bool has_hash_buckets() const { return false; }
 
-  // The ids of all rows; those of unknown values are -1.
+  // The ids of all rows; unknown values have the id -1.
   virtual Cells ids(const FeatureReader& features) const = 0;
   // Calls `tell` with each id of these rows that is a hash, and the value that was hashed.
   virtual void seen(const FeatureReader& features, const TellSeen& tell) const;
@@ -109,8 +112,8 @@ class CategoricalColumn : public Source {
   ColumnValues resolve(const FeatureReader& features) const override;
 };
 
-// Gives the categorical column that `function` is called with. Throws InvalidArgument "<function>:
-// the column 'age' is not categorical".
+// Returns the categorical column that `function` is called with. Throws InvalidArgument
+// "<function>: the column 'age' is not categorical".
 std::shared_ptr<const CategoricalColumn> as_categorical(
     const std::string& function, const std::shared_ptr<const Column>& column);
 

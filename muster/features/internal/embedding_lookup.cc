@@ -6,7 +6,7 @@
 namespace muster::inline v0_1::feature_column::internal {
 namespace {
 
-// One 0 for each example, [batch, 1]: its size follows the batch also where this is traced.
+// One 0 for each example, [batch, 1]: its size follows the batch also if this is traced.
 Tensor zero_of_rows(const Tensor& ids, DType dtype) {
   return at::zeros_like(ids.sum(/*dim=*/1, /*keepdim=*/true), at::TensorOptions(dtype));
 }
@@ -17,7 +17,7 @@ Tensor shortened(const Tensor& rows, double max_norm) {
   return rows * (max_norm / squares.clamp_min(max_norm * max_norm).sqrt());
 }
 
-// What `flat` gives for each step of [batch, steps, values] as for a row.
+// The results of `flat` for each step of [batch, steps, values], as for a row.
 template <typename Function>
 Tensor by_step(const ColumnValues& given, const Function& flat) {
   const Tensor& ids = given.values;
@@ -68,7 +68,7 @@ Tensor counted_ids(const ColumnValues& given, int64_t buckets) {
   if (ids.dim() == 3) {
     return by_step(given, [&](const ColumnValues& steps) { return counted_ids(steps, buckets); });
   }
-  // What does not count goes into a column that is cut off.
+  // Ids that do not count go into a column that is cut off.
   const Tensor places = ids.masked_fill(ids.lt(0).logical_or(ids.ge(buckets)), buckets);
   const Tensor zero = zero_of_rows(ids, kFloat32);
   const Tensor amounts =

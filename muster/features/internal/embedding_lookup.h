@@ -11,18 +11,18 @@
 
 namespace muster::inline v0_1::feature_column::internal {
 
-// Gives the rows of a table for flat ids: int64 [n] -> [n, width].
+// Returns the rows of a table for flat ids: int64 [n] -> [n, width].
 using RowsOfIds = std::function<Tensor(const Tensor& ids)>;
 
-// Combines the rows that each example asks for: [batch, width], of zeros where there is no id. Ids
-// below 0 do not count, nor, unless the combiner is kSum, those with a weight of 0 or less. Only
-// ids that count are asked for. Rows longer than `max_norm` are shortened to it. Ids [batch, steps,
-// values] of a sequence give [batch, steps, width].
+// Combines the rows that each example asks for: [batch, width], zeros if there is no id. Ids below
+// 0 do not count, nor, unless the combiner is kSum, ids with a weight of 0 or less. Only ids that
+// count are looked up. Rows longer than `max_norm` are shortened to it. Ids [batch, steps, values]
+// of a sequence give [batch, steps, width].
 Tensor combined_rows(const ColumnValues& given, Combiner combiner, const RowsOfIds& rows,
                      std::optional<double> max_norm = {});
 
-// Gives how often each id is in an example, or the sum of its weights: float32 [batch, buckets].
-// Ids outside of [0, buckets) do not count. Of a sequence they are counted for each step.
+// Returns how often each id is in an example, or the sum of its weights: float32 [batch, buckets].
+// Ids outside of [0, buckets) do not count. In a sequence they are counted for each step.
 Tensor counted_ids(const ColumnValues& given, int64_t buckets);
 
 }  // namespace muster::inline v0_1::feature_column::internal

@@ -44,7 +44,7 @@ void add(const LinearTerm& term, float* sum) {
   });
 }
 
-// Adds to `gradient`, of the weights, what follows from that of the sum.
+// Adds to `gradient`, of the weights, the part that follows from the gradient of the sum.
 void add_gradient(const LinearTerm& term, int64_t units, const float* of_sum, float* gradient) {
   if (units == 1) {
     return for_each_amount(

@@ -15,14 +15,15 @@ struct LinearTerm {
   Tensor weights{};  // [n, units]; the only one that gets a gradient
   // Rows of the weights, int64 [batch, values]; below 0 for none. Undefined: all rows, in order.
   Tensor places{};
-  // [batch, values], or [batch, n] where there are no places. Undefined: 1.
+  // [batch, values], or [batch, n] if there are no places. Undefined: 1.
   Tensor amounts{};
 };
 
 // Whether a term is as it must be; others are left to LibTorch.
 bool is_linear_term(const LinearTerm& term);
 
-// Gives [batch, units]: the sum of `bias`, [units], and the terms, of which there is at least one.
+// Returns [batch, units]: the sum of `bias`, [units], and the terms, of which there is at least
+// one.
 Tensor linear_sum(const std::vector<LinearTerm>& terms, const Tensor& bias);
 
 }  // namespace muster::inline v0_1::feature_column::internal

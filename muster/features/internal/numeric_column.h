@@ -24,8 +24,8 @@ class NumericColumn final : public Source {
   ColumnValues resolve(const FeatureReader& features) const override;
   Tensor numbers(const ColumnValues& given, const TableRows&) const override;
 
-  // float32 or float64 [batch, shape...]: as exact as the feature, and what the normalizer_fn makes
-  // of that.
+  // float32 or float64 [batch, shape...]: as exact as the feature, and then the result of the
+  // normalizer_fn.
   Tensor read(const FeatureReader& features) const;
   DType dtype() const { return options_.dtype; }
 

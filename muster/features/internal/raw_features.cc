@@ -49,7 +49,7 @@ std::optional<data::ExampleParser> parser_of(const std::vector<FeatureColumn>& c
   return data::ExampleParser(spec);
 }
 
-// Rows as wide as the module takes them: what is not there is id -1, of weight 0.
+// Rows as wide as the module takes them: a missing value is id -1, of weight 0.
 Tensor widened(const std::string& name, const Tensor& rows, const TensorInfo& info) {
   const int64_t width = rows.size(1), takes = info.shape[1];
   if (width == takes) return rows;

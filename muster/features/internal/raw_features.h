@@ -1,6 +1,6 @@
-// What stands in front of an exported model over feature columns: the columns read texts and
-// numbers as a client knows them, and give the ids that the module takes. Thread safety: immutable;
-// calls may come from several threads at once.
+// The part before an exported model over feature columns: the columns read texts and numbers as a
+// client knows them, and return the ids that the module takes. Thread safety: immutable; calls may
+// come from several threads at once.
 #pragma once
 
 #include <map>

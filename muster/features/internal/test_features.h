@@ -67,7 +67,7 @@ inline Element dict(std::vector<Entries> parts) {
   return Element::dict(std::move(all));
 }
 
-// What a column's ids are; those that are missing are -1.
+// The ids of a column; missing ones are -1.
 inline Tensor ids_of(const FeatureColumn& column, const Element& batch) {
   return feature_column::resolve({column})(batch).at(column.name() + "/ids").value().tensor();
 }

@@ -1,5 +1,5 @@
-// The first frame of a GIF. giflib is not used, since it makes pixels of codes that stand for
-// nothing, where a damaged GIF has to be refused (formats/image.h).
+// The first frame of a GIF. giflib is not used, since it makes pixels of undefined codes, but a
+// damaged GIF has to be refused (formats/image.h).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace muster::inline v0_1::formats::internal {
 namespace {
 
-// A code of 12 bits stands for 3,839 pixels at most.
+// A code of 12 bits represents 3,839 pixels at most.
 constexpr int64_t kGifPixelsPerByte = 4096;
 constexpr size_t kCodes = 4096;
 
@@ -22,13 +22,13 @@ class GifReader {
  public:
   GifReader(Bytes bytes, std::string_view what) : bytes_(bytes), what_(what) {}
 
-  // Reads what stands in front of the pixels of the first frame.
+  // Reads the part before the pixels of the first frame.
   Status read_header() {
     at_ = 6;
     canvas_width_ = word();
     canvas_height_ = word();
     const uint8_t flags = byte();
-    at_ += 2;  // the colour behind all, which browsers do not show either, and the pixels' shape
+    at_ += 2;  // the background colour, which browsers do not show either, and the pixels' shape
     if ((flags & 0x80) != 0) read_palette(flags);
     while (!ended_) {
       const uint8_t kind = byte();
@@ -131,7 +131,7 @@ class GifReader {
     const auto size = static_cast<size_t>(height_ * width_);
     indices_.clear();
     indices_.reserve(size);
-    // Code c stands for what `before` stands for, and `last`.
+    // Code c represents the pixels of `before`, and `last`.
     std::array<uint16_t, kCodes> before{};
     std::array<uint8_t, kCodes> last{}, first{};
     std::array<uint16_t, kCodes> lengths{};
@@ -166,7 +166,7 @@ class GifReader {
       } else if (now >= next) {
         return damaged(fmt::format("the code {} stands where there are {}", now, next));
       }
-      // From the last pixel to the first; what is beyond the frame is left out.
+      // From the last pixel to the first; pixels beyond the frame are left out.
       auto from = static_cast<size_t>(now);
       const size_t begin = indices_.size();
       const size_t length = lengths[from];
@@ -191,7 +191,7 @@ class GifReader {
     return rows(0, 8) + rows(4, 8) + rows(2, 4) + y / 2;
   }
 
-  // The colour of a pixel of the frame; black outside of it, and where it is transparent.
+  // The colour of a pixel of the frame; black outside of it, and if it is transparent.
   std::array<uint8_t, 3> colour(int64_t y, int64_t x) const {
     if (y < 0 || x < 0 || y >= height_ || x >= width_) return {};
     const uint8_t index = indices_[static_cast<size_t>(stored_row(y) * width_ + x)];

@@ -1,4 +1,4 @@
-// What readers of files advise in more than one place. Thread safety: constants.
+// Hints that readers of files give in more than one place. Thread safety: constants.
 #pragma once
 
 namespace muster::inline v0_1::formats::internal {

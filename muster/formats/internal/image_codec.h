@@ -1,4 +1,4 @@
-// The decoders behind image.h. Thread safety: pure functions.
+// The decoders that implement image.h. Thread safety: pure functions.
 #pragma once
 
 #include <algorithm>
@@ -68,7 +68,7 @@ DecodedImage image_of_rows(const ImageRegion& region, int channels, DecodedImage
   return image;
 }
 
-// What a Reader of one format does: read_header(), info(), and decode() of a region.
+// The interface of a Reader of one format: read_header(), info(), and decode() of a region.
 template <typename Reader>
 Result<ImageInfo> info_by(Bytes bytes, std::string_view what) {
   Reader reader(bytes, what);
@@ -86,7 +86,7 @@ Result<DecodedImage> decode_by(Bytes bytes, std::string_view what,
   return reader.decode(wanted_region(info, options), options.channels, std::move(reuse));
 }
 
-// The error for an image `what` that is damaged; `problem` is what the decoder says.
+// The error for a damaged image `what`; `problem` is the decoder's message.
 Error damaged_image(ImageKind kind, std::string_view what, std::string_view problem,
                     const char* hint = "copy or download the file again, or leave it out");
 // The error for an image that is whole, but of a kind that is not decoded.

@@ -1,4 +1,4 @@
-// For tests of images: what a file decodes to, and how it differs from what was encoded.
+// For tests of images: the decoded pixels of a file, and their difference from the original.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ inline void expect_part_of(const DecodedImage& part, const DecodedImage& whole,
       << which;
   ASSERT_LE(part.top + part.height, whole.height) << which;
   ASSERT_LE(part.left + part.width, whole.width) << which;
-  // What lies outside of the region by a whole pixel may differ.
+  // Pixels that are outside of the region by a whole pixel may differ.
   const auto top = static_cast<int64_t>(std::floor(region.top * part.scale));
   const auto left = static_cast<int64_t>(std::floor(region.left * part.scale));
   const auto bottom = std::min(

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMostAxes = 64;  // numpy's own limit
 
-// Reads what may stand in the dict: texts, True and False, tuples of whole numbers.
+// Reads the values that may be in the dict: texts, True and False, tuples of whole numbers.
 class DictReader {
  public:
   explicit DictReader(std::string_view text) : text_(text) {}
@@ -29,7 +29,7 @@ class DictReader {
     return at_ == text_.size();
   }
 
-  // A text in single or double quotes. Escapes do not occur in what is read here.
+  // A text in single or double quotes. Escapes do not occur here.
   std::optional<std::string> text() {
     skip_blanks();
     if (at_ == text_.size() || (text_[at_] != '\'' && text_[at_] != '"')) return std::nullopt;
@@ -92,7 +92,7 @@ Error refused(const std::string& name, const std::string& what, std::string hint
   return invalid_argument("not supported: " + name + " " + what, std::move(hint));
 }
 
-// The kind of number that a letter of a dtype stands for, and the widths that it may have.
+// The kind of number that a letter of a dtype means, and the widths that it may have.
 struct NumberKind {
   char letter{};
   NpyKind kind;

@@ -43,7 +43,7 @@ namespace {
 
 using AnyValue = decltype(SummaryValue::value);
 
-// What Muster writes and reads of the format, by the format's field numbers.
+// The part of the format that Muster writes and reads, by the format's field numbers.
 namespace wire {
 enum class Value : uint32_t {
   kTag = 1,          // string

@@ -9,9 +9,9 @@
 
 namespace muster::inline v0_1::formats::internal {
 
-// Returns what encode_event() says of values.
+// As encode_event() for values.
 Result<std::string> encode_summary_value(const SummaryValue& value);
-// Throws Corrupt where the bytes are no such message.
+// Throws Corrupt if the bytes are no such message.
 SummaryValue decode_summary_value(Bytes bytes);
 
 }  // namespace muster::inline v0_1::formats::internal

@@ -1,4 +1,4 @@
-// For tests of files: bytes from hexadecimal text, and a sink that keeps what is written.
+// For tests of files: bytes from hexadecimal text, and a sink that keeps the written bytes.
 #pragma once
 
 #include <string>

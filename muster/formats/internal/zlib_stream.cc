@@ -60,7 +60,7 @@ Result<Inflater::Progress> Inflater::inflate(Bytes in, bool last, MutableBytes o
   written_ += progress.written;
   if (code == Z_MEM_ERROR) throw std::bad_alloc();
   finished_ = code == Z_STREAM_END;
-  // Good bytes are returned first; zlib reports the error again when it is asked for more.
+  // Good bytes are returned first; zlib reports the error again at the next call.
   if (finished_ || progress.written > 0) return progress;
   if (code != Z_OK && code != Z_BUF_ERROR) {
     return damaged("is damaged (" +

@@ -49,13 +49,14 @@ class Inflater {
 // nor a time is stored.
 class Deflater {
  public:
-  // REQUIRES: kGzip or kZlib. The level goes from 1 (fast) to 9 (small).
+  // REQUIRES: kGzip or kZlib. The level is from 1 (fast) to 9 (small).
   Deflater(Compression compression, int level);
   Deflater(const Deflater&) = delete;
   Deflater& operator=(const Deflater&) = delete;
   ~Deflater();
 
-  // Takes all of `in` and adds to `out` what is ready. `last` ends the stream; no call may follow.
+  // Takes all of `in` and appends finished bytes to `out`. `last` ends the stream; no call may
+  // follow.
   void deflate(Bytes in, bool last, std::string* out);
 
  private:

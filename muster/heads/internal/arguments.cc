@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kLabelsComeWith =
     "in modes train and eval the data gives both: Element::tuple({features, labels})";
 
-// Gives "[2, 0]" for an element that is counted through all axes.
+// Returns "[2, 0]" for an element that is counted through all axes.
 std::string place_of_element(const Tensor& tensor, int64_t index) {
   Shape place(static_cast<size_t>(tensor.dim()));
   for (int64_t axis = tensor.dim() - 1; axis >= 0; --axis) {

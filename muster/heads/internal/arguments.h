@@ -1,5 +1,5 @@
-// What heads ask of options, labels, logits and weights. Errors are InvalidArgument and begin with
-// the head: "BinaryClassHead \"clicked\": ...". Thread safety: pure functions.
+// Checks of heads for options, labels, logits and weights. Errors are InvalidArgument and begin
+// with the head: "BinaryClassHead \"clicked\": ...". Thread safety: pure functions.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@
 
 namespace muster::inline v0_1::internal {
 
-// Gives "BinaryClassHead", and the name in quotes where it has one.
+// Returns "BinaryClassHead", and the name in quotes if it has one.
 std::string title_of(const std::string& kind, const std::string& name);
 
 // Throws InvalidArgument "<head>: <argument> is <value>; it must be <allowed>".
@@ -28,35 +28,35 @@ void check_reduction(const std::string& head, losses::Reduction reduction);
 // Throws InvalidArgument for one outside of (0, 1), and for two that keys of metrics write alike.
 void check_thresholds(const std::string& head, const std::vector<double>& thresholds);
 
-// Gives the one tensor of logits, [batch..., dimension]. Throws InvalidArgument for others.
+// Returns the one tensor of logits, [batch..., dimension]. Throws InvalidArgument for others.
 Tensor checked_logits(const std::string& head, const Logits& logits, int64_t dimension);
 
-// Gives the one value of labels. Throws InvalidArgument, with the features there are, where there
-// are no labels, and where there are several.
+// Returns the one value of labels. Throws InvalidArgument, with the existing features, if there are
+// no labels, and if there are several.
 const Value& label_value(const std::string& head, const Labels& labels, const Features& features);
 
-// Gives labels, numbers, in the shape of the logits with `last` as its last axis, which they may
-// lack where it is 1. Throws InvalidArgument with both shapes for others.
+// Returns labels, numbers, in the shape of the logits with `last` as its last axis, which they may
+// lack if it is 1. Throws InvalidArgument with both shapes for others.
 Tensor fitted_labels(const std::string& head, const Tensor& labels, const Tensor& logits,
                      int64_t last);
 
-// Throws InvalidArgument naming the first number that is not in [low, high], and where it stands.
-// For numbers on another device it waits for that device.
+// Throws InvalidArgument naming the first number that is not in [low, high], and its place. For
+// numbers on another device it waits for that device.
 void check_range(const std::string& head, std::string_view what, const Tensor& numbers, double low,
                  double high, const std::string& allowed);
 
-// Gives the weights in that feature as floats [batch..., 1], or in the shape of the
-// logits where `per_logit` allows it; undefined for none. Throws InvalidArgument where they
-// are missing, of another shape, below 0 or not finite.
+// Returns the weights in that feature as floats [batch..., 1], or in the shape of the logits where
+// `per_logit` allows it; undefined for none. Throws InvalidArgument if they are missing, of another
+// shape, below 0 or not finite.
 Tensor weights_of(const std::string& head, const Features& features,
                   const WeightColumn& weight_column, const Tensor& logits, bool per_logit);
 
-// Gives the loss of each example that `loss_fn` computes. Throws InvalidArgument where it is not of
+// Returns the loss of each example that `loss_fn` computes. Throws InvalidArgument if it is not of
 // that shape.
 Tensor losses_of(const std::string& head, const HeadLossFn& loss_fn, const Tensor& labels,
                  const Tensor& logits, const Features& features, const Shape& shape);
 
-// Gives the size of each axis of `logits` but the last, which is `last`.
+// Returns the size of each axis of `logits` but the last, which is `last`.
 Shape shape_with(const Tensor& logits, int64_t last);
 
 }  // namespace muster::inline v0_1::internal

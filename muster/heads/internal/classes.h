@@ -16,7 +16,7 @@ namespace muster::inline v0_1::internal {
 class Classes {
  public:
   // `vocabulary` has `count` names, or none. Throws InvalidArgument, which begins with `head`, for
-  // another number of them, and for a name that is there twice or empty.
+  // another number of them, and for a name that occurs twice or is empty.
   Classes(std::string head, int64_t count, std::vector<std::string> vocabulary);
   Classes(const Classes&) = delete;  // the numbers point into the names
   Classes& operator=(const Classes&) = delete;
@@ -25,10 +25,10 @@ class Classes {
   // The vocabulary, or "0", "1", ...
   const std::vector<std::string>& names() const { return names_; }
   bool has_vocabulary() const { return !numbers_.empty(); }
-  // Gives the number of a name, and nothing for one that is none of the vocabulary.
+  // Returns the number of a name, and nothing for one that is not in the vocabulary.
   std::optional<int64_t> find(std::string_view name) const;
-  // Gives the numbers of names, int64 in their shape; of "" -1 where `empty_is_none`. Throws
-  // InvalidArgument for a name that is none of the vocabulary, and where there is none.
+  // Returns the numbers of names, int64 in their shape; for "" -1 if `empty_is_none`. Throws
+  // InvalidArgument for a name that is not in the vocabulary, and if there is none.
   Tensor numbers_of(const Strings& labels, bool empty_is_none = false) const;
 
  private:

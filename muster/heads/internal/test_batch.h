@@ -15,7 +15,7 @@ inline Tensor numbers(const std::vector<double>& values, const Shape& shape,
   return torch::tensor(values, at::kDouble).reshape(shape).to(dtype);
 }
 
-// Features "x", and "w" where there are weights.
+// Features "x", and "w" if there are weights.
 inline Features features_with(const Tensor& weights, int64_t rows = 1) {
   if (!weights.defined()) return Features(Element::dict({{"x", torch::zeros({rows, 1})}}));
   return Features(Element::dict({{"w", weights}, {"x", torch::zeros({weights.size(0), 1})}}));

@@ -13,8 +13,8 @@ namespace muster::inline v0_1::jobs::internal {
 
 namespace {
 
-// The text with each run of so many hexadecimal digits as a token has, or more, left out: a
-// resource that comes back may hold the job's.
+// The text without runs of at least as many hexadecimal digits as a token has: a resource that
+// comes back may hold the job's token.
 std::string without_secrets(const std::string& text) {
   constexpr size_t kDigits = 32;
   std::string shown;

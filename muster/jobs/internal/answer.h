@@ -1,5 +1,5 @@
-// What another system's tool or service answers in JSON, read without trust: it may be cut, be a
-// proxy's page instead, or lack what belongs there. Thread safety: a value.
+// An answer in JSON of another system's tool or service, read without trust: it may be cut, be a
+// proxy's page instead, or lack fields. Thread safety: a value.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,9 +13,9 @@ namespace muster::inline v0_1::jobs::internal {
 
 class Answer {
  public:
-  // `what` is what was wanted ("cannot ask Kubernetes for the job 'a'"), `asked` the command or the
-  // service that was asked ("kubectl get pods"), `text` what it said. Throws Unavailable when that
-  // is no JSON: asked again, it may say more.
+  // `what` is the failed request ("cannot ask Kubernetes for the job 'a'"), `asked` the command or
+  // the service ("kubectl get pods"), `text` its answer. Throws Unavailable if that is no JSON:
+  // another try may return more.
   Answer(std::string what, std::string asked, std::string_view text);
 
   const nlohmann::json& json() const { return json_; }
@@ -37,7 +37,7 @@ class Answer {
 Error unexpected_answer(const std::string& what, const std::string& asked, std::string_view said,
                         const std::string& why);
 
-// The resource names, "/name", of a list of resources; those without one are left out.
+// The resource names, "/name", of a list of resources; resources without one are left out.
 std::vector<std::string> names_in(const nlohmann::json& resources);
 
 // The text at a JSON pointer of a part of an answer that may lack it; "" then.

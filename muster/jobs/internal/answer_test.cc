@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(AnswerTest, WhatIsMissingIsNamedWithTheToolAndWhatItSaid) {
+TEST(AnswerTest, MissingFieldsAreNamedWithTheToolAndItsOutput) {
   const std::string whole = R"({"metadata": {"name": "a", "uid": 7}, "items": []})";
   const Answer answer("cannot do it", "kubectl get pods", whole);
   EXPECT_EQ(answer.text("/metadata/name"), "a");

@@ -1,5 +1,5 @@
-// Asks a target while a job is followed, for days maybe: that a network or a controller is away for
-// a while is no reason to end that. Thread safety: as what it is asked.
+// Asks a target while a job is followed, for days maybe: a network or a controller that is away for
+// a while must not end that. Thread safety: as the target.
 #pragma once
 
 #include <chrono>
@@ -12,8 +12,8 @@
 
 namespace muster::inline v0_1::jobs::internal {
 
-// Returns what `ask` returns; nothing when the following was interrupted meanwhile. An error that
-// may pass (Unavailable, Timeout) is thrown when it has lasted for ten minutes, or when nothing is
+// Returns the result of `ask`; nothing if the following was interrupted meanwhile. An error that
+// may pass (Unavailable, Timeout) is thrown if it has lasted for ten minutes, or if nothing is
 // followed; others are thrown at once.
 template <typename Ask>
 auto ask_patiently(const LogOptions& options, const Ask& ask)

@@ -1,6 +1,6 @@
-// The formats of configurations, each read by a function of its own; job_config.cc finds out which
-// one a file has. What is wrong in it they note in the file, so that all of it is told at once.
-// Thread safety: pure functions.
+// The formats of configurations, each read by a function of its own; job_config.cc determines the
+// format of a file. The functions note mistakes in the file, so that all of them are reported at
+// once. Thread safety: pure functions.
 #pragma once
 
 #include "muster/jobs/config_fields.h"
@@ -15,12 +15,12 @@ JobConfig read_ai_platform(const ConfigFile& file, const ConfigValue& root, bool
 enum class VertexKind { kCustomJob, kJobSpec, kTuningJob };
 JobConfig read_vertex(const ConfigFile& file, const ConfigValue& root, VertexKind kind);
 
-// Notes what check_search() finds wrong, at the place of the parameter, of which `places` has one
-// each, or else, where nothing was noted since there were `before` mistakes, at `key`.
+// Notes the faults that check_search() finds, at the place of the parameter, of which `places` has
+// one each, or else, if no mistake was noted since there were `before` mistakes, at `key`.
 void check_search_at(const HyperParameterSearch& search, const ConfigFields& fields,
                      const std::string& key, const std::vector<ConfigPlace>& places, size_t before);
 
-// How many trials a key asks for: 1 where it is not there. Notes less than one.
+// How many trials a key asks for: 1 if it is missing. Notes a mistake for less than one.
 int count_of_trials(const ConfigFields& fields, const std::string& key);
 
 // The most tasks of one pool.

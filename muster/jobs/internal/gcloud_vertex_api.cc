@@ -100,7 +100,8 @@ class GcloudVertexApi final : public VertexApi {
     return call(argv, "cannot read the log of the job").list("").get<std::vector<json>>();
   }
 
-  // What --config takes: the body of a CustomJobSpec, or of a tuning job without what flags say.
+  // The argument of --config: the body of a CustomJobSpec, or of a tuning job without the parts
+  // that flags set.
   static nlohmann::ordered_json config_of(const VertexJob& job) {
     if (!job.tuning) return job.resource.at("jobSpec");
     return {{"studySpec", job.resource.at("studySpec")},

@@ -12,7 +12,7 @@
 
 namespace muster::inline v0_1::jobs::internal {
 
-// The documents of a job in the making: what all their parts look up.
+// The documents of a job in the making: the data that all their parts look up.
 struct KubernetesMaking {
   const JobSpec& job;
   const KubernetesOptions& options;
@@ -33,8 +33,8 @@ nlohmann::ordered_json labels(const KubernetesMaking& making, const std::string&
 // The name of the container in which the program runs.
 std::string_view container_name(KubernetesKind kind);
 
-// The template of the pods of a role. Throws InvalidArgument where there is no image, and for
-// values that Kubernetes does not take.
+// The template of the pods of a role. Throws InvalidArgument if there is no image, and for values
+// that Kubernetes does not take.
 nlohmann::ordered_json pod_template(const KubernetesMaking& making, const Pool& pool);
 
 }  // namespace muster::inline v0_1::jobs::internal

@@ -8,7 +8,7 @@
 
 namespace muster::inline v0_1::jobs::internal {
 
-// Returns `text` as a value of a container's command, args or env that stays as it is: Kubernetes
+// Returns `text` as a value of a container's command, args or env that stays unchanged: Kubernetes
 // replaces $(NAME) there, and $$ by $.
 std::string literal(const std::string& text);
 

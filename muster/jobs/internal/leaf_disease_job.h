@@ -6,7 +6,7 @@
 
 namespace muster::inline v0_1::jobs::internal {
 
-// What is read from golden/config.yaml, submitted with --job-dir, --region and arguments.
+// The job of golden/config.yaml, submitted with --job-dir, --region and arguments.
 inline JobSpec leaf_disease_job() {
   JobSpec job;
   job.args = {"--epochs=5"};

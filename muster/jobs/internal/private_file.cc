@@ -10,7 +10,7 @@
 namespace muster::inline v0_1::jobs::internal {
 
 PrivateFile::PrivateFile(std::string path, std::string_view text) : path_(std::move(path)) {
-  unlink(path_.c_str());  // one that a killed process left, whatever its mode
+  unlink(path_.c_str());  // left by a killed process, whatever its mode
   const int descriptor = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   bool written = descriptor >= 0;
   while (written && !text.empty()) {

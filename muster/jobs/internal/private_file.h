@@ -9,7 +9,7 @@ namespace muster::inline v0_1::jobs::internal {
 
 class PrivateFile {
  public:
-  // Writes the file. Throws what the file system says.
+  // Writes the file. Throws the file system's errors.
   PrivateFile(std::string path, std::string_view text);
   ~PrivateFile();
   PrivateFile(const PrivateFile&) = delete;

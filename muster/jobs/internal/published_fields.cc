@@ -15,7 +15,7 @@ using nlohmann::json;
 
 // A type is the name of an entry below, or one of: text, whole, bool, quantity (of a resource),
 // texts (a map of texts), quantities (a map of them), label (of DNS: RFC 1123), words separated by
-// '|' (one of these), and [TYPE] (a list). A field with '!' before it must be there.
+// '|' (one of these), and [TYPE] (a list). A field with '!' before it is required.
 const std::map<std::string, std::map<std::string, std::string>>& types() {
   static const std::map<std::string, std::map<std::string, std::string>> kTypes = {
       {"Meta",
@@ -332,7 +332,7 @@ void check(const json& value, const std::string& type, const std::string& path,
   }
 }
 
-// What the API server asks for beyond types, of a template in a Job.
+// The API server's rules beyond types, for a template in a Job.
 void check_job_rules(const json& job, std::vector<std::string>& problems) {
   const json& spec = job.at("spec");
   const json& pod = spec.at("template").at("spec");

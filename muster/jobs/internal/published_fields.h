@@ -9,9 +9,9 @@
 
 namespace muster::inline v0_1::jobs::internal {
 
-// What a server that validates strictly would refuse: fields that the kind does not have, values of
-// another type or outside of their list, and required fields that are missing, each with its path.
-// Empty for a good document.
+// The faults for which a strictly validating server would refuse the document: fields that the kind
+// does not have, values of another type or outside of their list, and required fields that are
+// missing, each with its path. Empty for a good document.
 std::vector<std::string> kubernetes_problems(const nlohmann::json& document);
 // The same of a CustomJob, or of a HyperparameterTuningJob.
 std::vector<std::string> vertex_problems(const nlohmann::json& resource);

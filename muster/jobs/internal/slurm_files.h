@@ -1,4 +1,4 @@
-// The files by which the tasks of a job on Slurm tell of themselves, in the job's folder. Thread
+// The files by which the tasks of a job on Slurm report their state, in the job's folder. Thread
 // safety: each task has a file of its own.
 #pragma once
 
@@ -9,14 +9,14 @@ namespace muster::inline v0_1::jobs::internal {
 
 constexpr const char* kSlurmJobFile = "job.json";  // the JobSpec
 
-// What a task says.
+// The content of a task's file.
 struct SlurmTaskFile {
   std::string host{};
   std::optional<int> exit_code = {};  // 128 + n for signal n; nothing while it runs
 };
 
 void write_task(const std::string& folder, const std::string& task, const SlurmTaskFile& file);
-// Returns nothing when there is none that can be read: the task has not begun.
+// Returns nothing if there is none that can be read: the task has not begun.
 std::optional<SlurmTaskFile> read_task(const std::string& folder, const std::string& task);
 
 }  // namespace muster::inline v0_1::jobs::internal

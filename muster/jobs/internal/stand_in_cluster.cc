@@ -21,7 +21,7 @@ using nlohmann::json;
 
 constexpr const char* kNamespace = "lab";
 
-// What the cluster has, as discovery tells it.
+// The resources of the cluster, as discovery lists them.
 struct Resource {
   const char* group_version{};  // "v1", "batch/v1"
   const char* name{};
@@ -71,7 +71,7 @@ struct StandInCluster::Impl {
   json openapi(const std::string& group_version) const;
   void create(const std::string& resource, const httplib::Request& request,
               httplib::Response& response);
-  // Takes away the object, and what it owns.
+  // Removes the object, and its dependents.
   void remove(const std::string& resource, const std::string& name);
 };
 
@@ -189,7 +189,7 @@ void StandInCluster::Impl::answer(const httplib::Request& request, httplib::Resp
     documents["paths"][place] = {{"serverRelativeURL", "/openapi/v3/" + place + "?hash=1"}};
   }
   if (path == "/openapi/v3") return reply(documents);
-  // Asked by kubectl when something in the namespace is not there.
+  // kubectl asks this if something in the namespace is missing.
   if (path == std::string("/api/v1/namespaces/") + kNamespace) {
     return reply(
         {{"kind", "Namespace"}, {"apiVersion", "v1"}, {"metadata", {{"name", kNamespace}}}});
@@ -237,7 +237,7 @@ StandInCluster::StandInCluster(bool kubeflow) : impl_(std::make_unique<Impl>()) 
   impl_->server.Get(".*", handler).Post(".*", handler).Delete(".*", handler);
   impl_->port = impl_->server.bind_to_any_port("127.0.0.1");
   impl_->thread = std::thread([this] { impl_->server.listen_after_bind(); });
-  // stop() is heard by a server that runs alone. The thread needs a moment for that.
+  // Only a running server reacts to stop(). The thread needs a moment for that.
   if (!comes_true([this] { return impl_->server.is_running(); }))
     throw std::runtime_error("the stand-in does not listen");
 }

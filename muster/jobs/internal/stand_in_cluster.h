@@ -1,5 +1,5 @@
-// An API server of Kubernetes, for tests: what kubectl asks for, over objects in memory. Thread
-// safety: any thread.
+// An API server of Kubernetes, for tests: it answers kubectl's requests, over objects in memory.
+// Thread safety: any thread.
 #pragma once
 
 #include <functional>
@@ -28,15 +28,15 @@ class StandInCluster {
   std::vector<std::string> names(const std::string& resource) const;
   // Puts an object there, or replaces the one of its name.
   void put(const std::string& resource, nlohmann::json object);
-  // What the container of a pod prints.
+  // Sets the output of a pod's container.
   void set_log(const std::string& pod, const std::string& text);
   // The requests so far that had a path which it does not know; a test wants none.
   std::vector<std::string> unknown_requests() const;
   // From now on creations of this resource are refused, as without the right to it.
   void forbid(const std::string& resource);
-  // Takes an object away, and what it owns.
+  // Removes an object, and its dependents.
   void lose(const std::string& resource, const std::string& name);
-  // Validation that was asked for when objects of this resource were created: "Strict".
+  // The validation that was requested when objects of this resource were created: "Strict".
   std::string validation_of(const std::string& resource) const;
 
  private:

@@ -52,7 +52,7 @@ void StandInVertex::Impl::answer(const httplib::Request& request, httplib::Respo
   if (!text.empty()) return response.set_content(text, "application/json");
   RegularExpression::Groups parts;
   if (kJobs.full_match(request.path, &parts) && request.method == "GET") {
-    // labels.KEY="VALUE", the one form that is asked for; gcloud asks for all, and looks itself.
+    // labels.KEY="VALUE", the only form that is used; gcloud asks for all, and filters itself.
     static const RegularExpression kFilter("labels\\.([a-z-]+)=\"([a-z0-9-]+)\"");
     const std::string filter = request.get_param_value("filter");
     RegularExpression::Groups label;
@@ -101,7 +101,7 @@ StandInVertex::StandInVertex() : impl_(std::make_unique<Impl>()) {
   impl_->server.Get(".*", handler).Post(".*", handler);
   impl_->port = impl_->server.bind_to_any_port("127.0.0.1");
   impl_->thread = std::thread([this] { impl_->server.listen_after_bind(); });
-  // stop() is heard by a server that runs alone. The thread needs a moment for that.
+  // Only a running server reacts to stop(). The thread needs a moment for that.
   if (!comes_true([this] { return impl_->server.is_running(); }))
     throw std::runtime_error("the stand-in does not listen");
 }

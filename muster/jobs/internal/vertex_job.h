@@ -18,11 +18,11 @@ namespace muster::inline v0_1::jobs::internal {
 struct VertexJob {
   bool tuning = false;                // a HyperparameterTuningJob
   nlohmann::ordered_json resource{};  // the body of the request that creates it
-  std::vector<std::string> notes{};   // what the user should know of, one sentence each
+  std::vector<std::string> notes{};   // notes for the user, one sentence each
 };
 
 // Whether tasks of the job need a token made for it: it has several, and the environments of its
-// pools bring no protection of their own (a file of a token, certificates, or the word that the
+// pools bring no protection of their own (a file of a token, certificates, or the setting that the
 // network keeps unauthenticated peers out).
 bool needs_token(const JobSpec& job);
 

@@ -67,8 +67,8 @@ std::string upper(std::string text) {
   return text;
 }
 
-// The type as Vertex AI spells it: "nvidia-tesla-t4", "T4" and "A100" mean one. Nothing where it is
-// none.
+// The type as Vertex AI spells it: "nvidia-tesla-t4", "T4" and "A100" mean one. Nothing if it is
+// unknown.
 std::optional<std::string> spelt_as_known(const std::string& type) {
   const std::string wanted = upper(type);
   for (const std::string& known : known_accelerators()) {

@@ -18,11 +18,11 @@ struct VertexMachine {
 
 // Returns the machine of a pool. Names of AI Platform's own ("complex_model_m_p100") become the
 // machines of Compute Engine that these were; accelerators are known in any spelling. Throws
-// InvalidArgument for those that are gone and for accelerators that nobody knows.
+// InvalidArgument for machines that no longer exist and for unknown accelerators.
 VertexMachine vertex_machine(const Pool& pool, const std::string& default_type);
 
-// Returns the accelerator of Vertex AI that a type which it does not know is a misspelling of:
-// "NVIDIA_TESLA_T4" for "T44". Returns nothing where none is near, and for known ones.
+// Returns the accelerator of Vertex AI that an unknown type probably means: "NVIDIA_TESLA_T4" for
+// "T44". Returns nothing if none is near, and for known ones.
 std::optional<std::string> meant_accelerator(const std::string& type);
 
 }  // namespace muster::inline v0_1::jobs::internal

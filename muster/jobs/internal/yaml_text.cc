@@ -71,7 +71,7 @@ void write(const Json& value, size_t indent, std::string& out) {
         out += " " + scalar(item) + "\n";
         continue;
       }
-      // A list stands as deep as its key, as kubectl prints it.
+      // A list is as deep as its key, as kubectl prints it.
       const size_t deeper = item.is_array() ? indent : indent + 2;
       out += "\n" + std::string(deeper, ' ');
       write(item, deeper, out);

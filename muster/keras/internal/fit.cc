@@ -60,7 +60,7 @@ Fit::Fit(Model& model, const FitOptions& options, int64_t number)
         "epochs is the number of the last epoch, and not how many are trained");
   }
   std::set<const Callback*> different;
-  std::string backs_up;  // the class of who asks for backups
+  std::string backs_up;  // the class that asks for backups
   bool shows_progress = false;
   for (const auto& callback : callbacks_) {
     if (callback == nullptr) {
@@ -189,7 +189,7 @@ void Fit::begin_epochs(const Dataset& data, bool /*resumed*/) {
 
 bool Fit::train_epoch(int64_t epoch) {
   tell([&](Callback& callback) { callback.on_epoch_begin(epoch); });
-  // Steps of a part of the data go on where those of the last epoch ended.
+  // Steps over a part of the data continue where the last epoch ended.
   if (!options_.steps_per_epoch || batch_ == distributed_->end()) {
     batch_ = distributed_->begin();
   } else if (!fresh_) {
@@ -288,7 +288,7 @@ int64_t Fit::from_chief(int64_t value) const {
 }
 
 bool Fit::agree_on_end() {
-  // Whether each wants to stop, and by what it multiplies the learning rate.
+  // Whether each wants to stop, and its factor of the learning rate.
   const double factor = impl_.compiled->rate_factor->load();
   const auto all = impl_.strategy().run({.training = false}, [&] {
     return ReplicaContext::current().all_gather(

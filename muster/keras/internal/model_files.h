@@ -8,8 +8,8 @@
 
 namespace muster::inline v0_1::keras::internal {
 
-// Do what Model::save() and Model::save_weights() say. Where `failures` are given a write may fail,
-// unless it `must` not. Return whether it is there, the same on all processes.
+// Implement Model::save() and Model::save_weights(). If `failures` are given a write may fail,
+// unless `must` is set. Return whether it succeeded, the same on all processes.
 bool save_model(Model& model, const std::string& path, FailedSaves* failures = nullptr,
                 bool must = true);
 bool save_weights(Model& model, const std::string& path, FailedSaves* failures = nullptr,

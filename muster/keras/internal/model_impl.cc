@@ -24,12 +24,12 @@ using distribute::ReplicaContext;
 
 namespace {
 
-// The names of the outputs of a layer that does not tell them.
+// The names of the outputs of a layer that does not name them.
 std::vector<std::string> names_or(const std::vector<std::string>& given) {
   return given.empty() ? std::vector<std::string>{"output_1"} : given;
 }
 
-// Zero rows of what an Input takes; an axis of any size has one place.
+// Zero rows in the form of an Input; an axis of any size has one place.
 Tensor no_rows(const SymbolicTensor& input) {
   Shape shape = input.shape();
   for (int64_t& size : shape) size = std::max<int64_t>(size, 1);
@@ -248,7 +248,7 @@ BatchResult Model::Impl::test(const PerReplica<Batch>& batch) {
   note_rows(batch[0].features);
   const bool mean = compiled->objective.reduction() == ReduceOp::kMean;
   struct Tested {
-    Tensor sums{};  // float64 [2]: the loss, times the rows where it is a mean; and the rows
+    Tensor sums{};  // float64 [2]: the loss, times the rows if it is a mean; and the rows
     std::vector<Metric> metrics{};
   };
   const auto tested = strategy_->run(
@@ -258,7 +258,7 @@ BatchResult Model::Impl::test(const PerReplica<Batch>& batch) {
             compiled->objective.measure(mine, outputs_of(mine.features), {});
         const double rows = static_cast<double>(mine.rows());
         Tensor loss = measured.loss.detach().to(at::kCPU, at::kDouble);
-        // Of no examples a loss is no number.
+        // Without examples a loss is no number.
         loss = rows == 0 ? torch::zeros({}, at::kDouble) : mean ? loss * rows : loss;
         const Tensor added =
             sum_of_added(CallContext::current()->take_losses(), ReduceOp::kMean, mine.rows());
@@ -345,7 +345,7 @@ void Model::Impl::assign_from_chief(const std::map<std::string, Tensor>& values)
     if (has[static_cast<int64_t>(v)].item<int64_t>() == 0) continue;
     const auto own = values.find(specs[v].name);
     const bool fits = own != values.end() && own->second.sizes() == at::IntArrayRef(specs[v].shape);
-    if (here.is_chief() && !fits) return here.assign(values);  // which says what is wrong
+    if (here.is_chief() && !fits) return here.assign(values);  // which reports the fault
     shared[specs[v].name] = sum_of(fits ? own->second.to(specs[v].dtype)
                                         : torch::zeros(specs[v].shape, specs[v].dtype));
   }
@@ -361,7 +361,7 @@ PerReplica<Batch> Model::Impl::divided(const Batch& batch) {
   };
   std::deque<Batch> parts;
   for (int64_t r = 0; r < replicas; ++r) {
-    // The first ones get what is left over, as those of a data set do.
+    // The first replicas get the remaining rows, as in a data set.
     const int64_t share = rows / replicas, more = rows % replicas;
     const int64_t begin = r * share + std::min(r, more), end = begin + share + (r < more ? 1 : 0);
     parts.push_back({Features(part(batch.features, begin, end)),

@@ -34,7 +34,7 @@ Tensor weights_of(const Tensor& labels, const Tensor& sample_weight,
   return of_class * sample_weight.reshape(of_class.sizes());
 }
 
-// Runs `fn`; what it throws says whose it was.
+// Runs `fn`; its errors name the output.
 template <typename Fn>
 auto told(const Fn& fn, const std::string& whose) {
   try {

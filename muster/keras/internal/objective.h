@@ -1,5 +1,5 @@
-// What compile() makes of its options: the loss and the metrics of a batch.
-// Thread safety: immutable; calls are safe from several threads.
+// The loss and the metrics of a batch, made by compile() from its options. Thread safety:
+// immutable; calls are safe from several threads.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace muster::inline v0_1::keras::internal {
 
-// What a batch measures.
+// The measurements of a batch.
 struct Measured {
   Tensor loss{};                  // scalar, with its graph in training
   std::vector<Metric> metrics{};  // in the order of Objective::metric_names()
@@ -23,21 +23,21 @@ struct Measured {
 
 class Objective {
  public:
-  // Throws InvalidArgument for an output that is not there, a loss that is missing, losses of
-  // several reductions, and two metrics of one name.
+  // Throws InvalidArgument for an unknown output, a missing loss, losses of several reductions, and
+  // two metrics of one name.
   Objective(const CompileOptions& options, std::vector<std::string> output_names);
 
   // The loss of all outputs, and the metrics, whose states are computed. `class_weight` may be
   // empty. Throws InvalidArgument for another number of outputs and for labels that do not fit, and
-  // what losses and metrics throw, with the name of the output.
+  // the errors of losses and metrics, with the name of the output.
   Measured measure(const Batch& batch, const std::vector<Tensor>& outputs,
                    const std::vector<double>& class_weight) const;
 
   const std::vector<std::string>& metric_names() const { return metric_names_; }
-  // Which values of each of them are better, as the program said it; of losses the lower ones.
+  // Which values of each of them are better, as the program declared it; for losses the lower ones.
   const std::vector<Better>& better() const { return better_; }
   ReduceOp reduction() const { return reduction_; }
-  // What is minimized and measured, in words, by which two of them are told apart.
+  // The objective and metrics in words, by which two of them are distinguished.
   std::string describe() const;
 
  private:
@@ -45,7 +45,7 @@ class Objective {
     MetricChoice metric;
     bool weighted;
   };
-  // Of one output.
+  // The objective of one output.
   struct Part {
     std::string name{};
     Loss loss{};

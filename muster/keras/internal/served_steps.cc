@@ -18,7 +18,7 @@ distribute::ScheduledStepsOptions steps_options(Model::Impl& model,
                                           .notes = options.notes,
                                           .environment = model.options.environment,
                                           .loss_reduction = model.compiled->objective.reduction()};
-  // Weights that were made, or loaded, before are those that fit() begins with.
+  // Weights that were made, or loaded, before are the initial weights of fit().
   if (model.built && !model.bystander()) given.initial_state = model.state();
   return given;
 }

@@ -30,7 +30,7 @@ const Tensor& tensor_of(const Element& element, const std::string& name, const c
       "make numbers of texts in the input pipeline: StringLookup, or feature_column::resolve()");
 }
 
-// The values by the names; empty where they do not fit.
+// The values by the names; empty if they do not fit.
 std::vector<Tensor> by_name(const Element& element, const std::vector<std::string>& names,
                             const char* what) {
   std::vector<Tensor> values;

@@ -15,7 +15,7 @@ void Tally::add(double loss, int64_t rows, const std::deque<std::vector<Metric>>
   rows_ += rows;
   if (metrics_.empty()) {
     metrics_ = metrics;
-    // What was seen before joins what the first replica sees.
+    // Sums from before are added to those of the first replica.
     for (size_t m = 0; m < restored_.size() && m < metrics_.front().size(); ++m) {
       Metric before = metrics_.front()[m].with_state(restored_[m]);
       before.merge(metrics_.front()[m]);

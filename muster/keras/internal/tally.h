@@ -1,6 +1,5 @@
 // Losses and metrics since an epoch, or an evaluation, began: each replica of this process adds up
-// its own, and at the end those of all are put together.
-// Thread safety: belongs to the thread of the model.
+// its own, and at the end all are merged. Thread safety: belongs to the thread of the model.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +21,15 @@ class Tally {
   // A batch: its loss over all replicas, the examples of all, and the metrics of each replica here.
   void add(double loss, int64_t rows, const std::deque<std::vector<Metric>>& metrics);
   int64_t rows() const { return rows_; }
-  // What the replicas of this process have seen, and the loss of all.
+  // The sums of this process's replicas, and the loss of all.
   Logs here() const;
-  // What all replicas have seen. All processes call it together. `so_far`: more is to come, so that
-  // nothing is said of what is not defined yet (Metric::result()).
+  // The sums of all replicas. All processes call it together. `so_far`: more is to come, so that
+  // metrics that are not defined yet give no message (Metric::result()).
   Logs over_all(const distribute::Strategy& strategy, bool so_far = false) const;
   // The same as JSON that restore() takes, for a backup. All processes call it together.
   nlohmann::json save(const distribute::Strategy& strategy) const;
-  // Goes on with what save() gave; `first`: whether this process has the first replica, which goes
-  // on with the sums.
+  // Continues with the result of save(); `first`: whether this process has the first replica, which
+  // takes the sums.
   void restore(const nlohmann::json& state, bool first);
 
  private:
@@ -42,7 +41,7 @@ class Tally {
   int64_t rows_ = 0;
   std::deque<std::vector<Metric>> metrics_;    // by replica of this process
   std::vector<std::vector<double>> restored_;  // states that wait for the first batch
-  Logs restored_logs_;                         // what they say
+  Logs restored_logs_;                         // their values
 };
 
 }  // namespace muster::inline v0_1::keras::internal

@@ -1,4 +1,4 @@
-// Models and data for tests: two classes on a plane, told apart by two dense layers.
+// Models and data for tests: two classes on a plane, distinguished by two dense layers.
 #pragma once
 
 #include <map>
@@ -37,7 +37,7 @@ inline Layer two_layers() {
   return Sequential({Dense(8, {.activation = activations::tanh}), Dense(2)});
 }
 
-// Knows no cluster but that of a test.
+// Knows only the cluster of a test.
 inline ModelOptions alone(distribute::StrategyPtr strategy = nullptr) {
   return {.strategy = std::move(strategy), .seed = 3, .environment = Environment()};
 }

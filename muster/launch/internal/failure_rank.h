@@ -6,7 +6,7 @@
 
 namespace muster::inline v0_1::launch::internal {
 
-// Whether an exit asks for the same command again: 138, a stop that was asked for, or a kill.
+// Whether an exit asks for the same command again: 138, a requested stop, or a kill.
 bool asks_for_restart(const ExitStatus& status);
 
 // The rank of a failure of a task that says it lost another.

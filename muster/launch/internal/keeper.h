@@ -1,7 +1,7 @@
-// Ends what tasks have started and left behind, whatever ends the process that started the tasks,
-// SIGKILL too. A process of its own waits for that: at the end of ours it kills what is still in
-// the sessions of our tasks, and what has their mark in its environment, which a program keeps that
-// makes a session of its own. Thread safety: one thread.
+// Ends processes that tasks have started and left behind, however the process that started the
+// tasks ends (by SIGKILL too). A process of its own waits for that: when our process ends, it kills
+// all processes that are still in the sessions of our tasks or have their mark in the environment.
+// A program that makes a session of its own keeps the mark. Thread safety: one thread.
 #pragma once
 
 #include <sys/types.h>
@@ -13,9 +13,9 @@ namespace muster::inline v0_1::launch::internal {
 
 class Keeper {
  public:
-  // Forks. Throws Unavailable when the system has no process or no descriptor to spare.
+  // Forks. Throws Unavailable if the system has no process or no descriptor left.
   Keeper();
-  // Has all that is left behind ended, and returns when it is.
+  // Ends all processes that are left behind, and returns when they have ended.
   ~Keeper();
   Keeper(const Keeper&) = delete;
   Keeper& operator=(const Keeper&) = delete;
@@ -24,7 +24,7 @@ class Keeper {
   std::pair<std::string, std::string> mark() const;
   // A task was started, which leads a session.
   void add(pid_t leader);
-  // Its process number will be another's from now on: what is left in its session has been ended.
+  // Its process number will be another's from now on: all processes of its session have been ended.
   void remove(pid_t leader);
 
  private:

@@ -43,13 +43,14 @@ class Output {
   // colour of the prefix on a terminal.
   void line(int stream, std::string_view prefix, int color, std::string_view text);
   // Shows the last passing line of each task (`color` is the number of the task) below all lines of
-  // a terminal; an empty text removes it. It is cut to the terminal's width, and lines for which
-  // the height has no room are only counted. Elsewhere it is dropped.
+  // a terminal; an empty text removes it. It is cut to the terminal's width, and lines that do not
+  // fit its height are only counted. Elsewhere it is dropped.
   void passing(int stream, std::string_view prefix, int color, std::string_view text);
 
   // Returns the descriptor to wait on for POLLOUT, or -1 when nothing waits in this stream.
   int waiting_fd(int stream) const;
-  // Writes what the descriptor takes without blocking. Call it when the descriptor is writable.
+  // Writes as much as the descriptor takes without blocking. Call it when the descriptor is
+  // writable.
   void write_some(int stream);
   // Whether so much waits that tasks must not be read until it has been written.
   bool full() const;
@@ -59,7 +60,7 @@ class Output {
     int fd = -1;
     bool terminal = false;
     bool color = false;
-    bool closed = false;  // the reader is gone; what comes is dropped
+    bool closed = false;  // the reader is gone; further bytes are dropped
     std::string queue{};
     std::size_t written = 0;
   };
@@ -77,8 +78,8 @@ class Output {
     std::string prefix;
     std::string text;
   };
-  // The passing lines by colour, which is the number of the task, and how many of them stand on the
-  // terminal of stream `block_on_`.
+  // The passing lines by colour, which is the number of the task, and how many of them are shown on
+  // the terminal of stream `block_on_`.
   std::map<int, Passing> block_;
   int block_on_ = -1;
   int shown_ = 0;

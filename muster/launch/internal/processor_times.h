@@ -10,7 +10,7 @@ namespace muster::inline v0_1::launch::internal {
 
 class ProcessorTimes {
  public:
-  // Reads /proc once; what cannot be read is not there.
+  // Reads /proc once; unreadable entries are left out.
   static ProcessorTimes now();
 
   // The seconds that the process, all processes of the session it leads, their descendants and the

@@ -1,5 +1,5 @@
-// How a group ended, by how each of its tasks did: whose failure ended it, with which exit code,
-// and what people are told of it. Thread safety: pure functions.
+// Determines from the ends of all tasks how their group ended: whose failure ended it, with which
+// exit code, and which text users see. Thread safety: pure functions.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace muster::inline v0_1::launch::internal {
 
-// `specs` and `exits` are of the same tasks, in the same order; who could not be ended counts as
-// killed, the last. `stop_signal` is what this process was sent first, 0 for nothing.
+// `specs` and `exits` are of the same tasks, in the same order; a task that could not be ended
+// counts as killed, the last. `stop_signal` is the first signal that this process got, 0 for none.
 Outcome judge(const std::vector<const ProcessSpec*>& specs, std::vector<TaskExit> exits,
               int stop_signal);
 
-// The lines that say why the group failed; none where it did not. `hung` is after which time a task
-// was taken for one that hangs, and `on_screen` whether the last error of the root cause stands
-// among the last lines already.
+// The lines that say why the group failed; none if it did not fail. `hung` is the time after which
+// a task counted as hung, and `on_screen` whether the last error of the root cause is among the
+// last lines already.
 std::vector<std::string> reasons(const Outcome& outcome,
                                  const std::vector<const ProcessSpec*>& specs,
                                  const std::string& hung, bool on_screen);

@@ -1,6 +1,5 @@
-// A normalization whose statistics stand still multiplies each channel by a factor and adds an
-// offset, which a convolution in front of it can do on the way.
-// Thread safety: immutable.
+// A normalization with fixed statistics multiplies each channel by a factor and adds an offset,
+// which a convolution before it can include. Thread safety: immutable.
 #pragma once
 
 #include "muster/layers/layer.h"
@@ -16,8 +15,8 @@ class AffineNormalization {
     Tensor mean{};
     Tensor variance{};
   };
-  // Checks what is to be normalized: numbers of its dtype, whose last axis has its channels.
-  // Creates what is missing.
+  // Checks the input: numbers of its dtype, whose last axis has its channels. Creates missing
+  // variables.
   virtual Variables variables(const Tensor& input, CallContext& context) const = 0;
   // Is added to the variance.
   virtual double epsilon() const = 0;

@@ -19,7 +19,7 @@ namespace {
                          hint);
 }
 
-// What two masks let through, of which each may be undefined.
+// The combination of two masks, of which each may be undefined.
 Tensor both(const Tensor& one, const Tensor& other) {
   if (!one.defined() || !other.defined()) return one.defined() ? one : other;
   return one.logical_and(other);
@@ -27,8 +27,8 @@ Tensor both(const Tensor& one, const Tensor& other) {
 
 constexpr const char* kMaskIsBool = "attention_mask is bool, true where it counts: mask.to(kBool)";
 
-// Whether a third tensor has the shape of scores [batch, T, S] and not that of a key [batch, S,
-// width]. A key is most often as wide as the value, which it is by default.
+// Whether a third tensor has the shape of scores [batch, T, S] rather than the shape of a key
+// [batch, S, width]. A key is most often as wide as the value, which it is by default.
 bool looks_like_mask(const std::vector<Tensor>& given) {
   const Tensor &query = given[0], &value = given[1], &third = given[2];
   if (query.dim() != 3 || value.dim() != 3) return false;

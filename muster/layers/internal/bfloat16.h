@@ -16,15 +16,15 @@ namespace muster::inline v0_1::internal {
 Tensor narrowed(const Tensor& tensor);
 Tensor widened(const Tensor& tensor);
 
-// Gives the weight rounded to bfloat16. Its gradient is float32, and written where it is wanted.
+// Returns the weight rounded to bfloat16. Its gradient is float32, and written to its destination.
 Tensor narrowed_weight(const Tensor& weight);
 
-// Throws InvalidArgument, which says what the processor has, where `device` has no instructions for
-// products of bfloat16.
+// Throws InvalidArgument, which names the processor's instructions, if `device` has no instructions
+// for products of bfloat16.
 void check_multiplies_bfloat16(const Device& device);
 
 // For testing::AllowSlowBfloat16: from a call with true on, and until there were as many with
-// false, check_multiplies_bfloat16() lets every machine pass.
+// false, check_multiplies_bfloat16() accepts every machine.
 void allow_slow_bfloat16(bool begins);
 
 // Says which kernel multiplies.
@@ -37,7 +37,7 @@ enum class ProductKind {
 // Tells whether LibTorch multiplies bfloat16 there, and adds up in float32.
 bool has_bfloat16_kernel(ProductKind kind, const Device& device, int64_t multiplications);
 
-// Gives product(factors...). Factors of bfloat16, which all of them are then, give bfloat16.
+// Returns product(factors...). Factors of bfloat16, which all of them are then, give bfloat16.
 template <typename Product, typename... Factors>
 Tensor multiplied(ProductKind kind, int64_t multiplications, const Product& product,
                   const Tensor& first, const Factors&... others) {
@@ -51,13 +51,14 @@ Tensor multiplied(ProductKind kind, int64_t multiplications, const Product& prod
 // Applies a layer's activation. Softmax takes bfloat16 as float32, and gives that.
 Tensor activated(const Activation& activation, const Tensor& input);
 
-// Gives matrix x matrix, [n, k] and [k, m]. Where `right` is bfloat16, `left` is rounded to it, and
-// the result is float32.
+// Returns matrix x matrix, [n, k] and [k, m]. Where `right` is bfloat16, `left` is rounded to it,
+// and the result is float32.
 Tensor product_of(const Tensor& left, const Tensor& right);
 // The same for batches of matrices, [..., n, k] and [..., k, m], both of one dtype, which the
 // result has too.
 Tensor batch_product(const Tensor& left, const Tensor& right);
-// Gives rows x kernel + bias, of [n, k], [k, m] and [m], all of one dtype; `bias` may be undefined.
+// Returns rows x kernel + bias, of [n, k], [k, m] and [m], all of one dtype; `bias` may be
+// undefined.
 Tensor affine(const Tensor& rows, const Tensor& kernel, const Tensor& bias);
 
 }  // namespace muster::inline v0_1::internal

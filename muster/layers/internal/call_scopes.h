@@ -1,4 +1,4 @@
-// What layers that call other layers change of a context meanwhile. Thread safety: as CallContext.
+// Changes of a context by layers that call other layers. Thread safety: as CallContext.
 #pragma once
 
 #include "muster/layers/step_context.h"
@@ -18,7 +18,7 @@ class MixedPrecisionScope {
   bool outer_;
 };
 
-// While one lives, what layers are given is noted on the tape.
+// While one lives, the values that layers receive are recorded on the tape.
 class RecordingScope {
  public:
   RecordingScope(CallContext& context, CallTape& tape);
@@ -32,7 +32,7 @@ class RecordingScope {
   CallTape* outer_;
 };
 
-// While one lives, layers are given what the reader's tape holds.
+// While one lives, layers receive the values on the reader's tape.
 class ReplayScope {
  public:
   ReplayScope(CallContext& context, CallTapeReader& reader);

@@ -1,6 +1,6 @@
-// A CallTape holds what a context gave to the layers of one call, so that the call can be made
-// again: with the same weights and random keys, and with state as it was before.
-// Thread safety: belongs to the thread of its context.
+// A CallTape holds the values that a context gave to the layers of one call, so that the call can
+// be made again: with the same weights and random keys, and with state as it was before. Thread
+// safety: belongs to the thread of its context.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct CallTape {
     bool is_state = false;  // a copy, made before the call wrote the variable
   };
   std::vector<Value> values;
-  // Without ids, where all of the variable `rows` is read.
+  // Without ids, if all of the variable `rows` is read.
   std::vector<Variable::RowUse> row_uses;
   std::vector<RandomKey> keys;
   bool training = false;
@@ -26,11 +26,11 @@ struct CallTape {
 
   void note(const Tensor& value, bool is_state);
   void append(const CallTape& inner);
-  // Gives the weights and rows that get gradients, each once.
+  // Returns the weights and rows that get gradients, each once.
   std::vector<Tensor> leaves() const;
 };
 
-// Gives back what is on a tape, in order. A layer that asks for more, or for less, is refused with
+// Returns the values on a tape, in order. A layer that asks for more, or for less, is refused with
 // InvalidArgument: it did not repeat its call.
 class CallTapeReader {
  public:
@@ -55,7 +55,7 @@ class CallTapeReader {
   std::deque<CallTape::Value> copies_;
 };
 
-// Gives the rows `ids` of a variable as `use` noted them.
+// Returns the rows `ids` of a variable as `use` noted them.
 Tensor rows_of(const Variable::RowUse& use, const Tensor& ids);
 // Likewise, as Variable::placed_rows() does.
 Variable::PlacedRows placed_rows_of(const Variable::RowUse& use, const Tensor& ids);

@@ -39,8 +39,7 @@ const Tensor& single_tensor(CallContext& context, const LayerIdentity& layer,
 
 namespace {
 
-// Says how an input that is not of a floating dtype, or of too narrow a one, becomes what it
-// should.
+// Says how an input that is not of a floating dtype, or of too narrow a one, is converted.
 std::string how_to_convert(const Tensor& input) {
   if (input.is_floating_point())
     return "convert the features in the input function: x.to(kFloat32)";

@@ -14,13 +14,13 @@ namespace muster::inline v0_1::internal {
                                const std::string& expected, const Tensor& given,
                                const std::string& hint = {});
 
-// Gives the tensor of inputs that are one tensor without state. Throws InvalidArgument for others,
-// and for a mask unless `takes_mask`.
+// Returns the tensor of inputs that are one tensor without state. Throws InvalidArgument for
+// others, and for a mask unless `takes_mask`.
 const Tensor& single_tensor(CallContext& context, const LayerIdentity& layer,
                             const LayerInputs& inputs, bool takes_mask);
 
-// Inputs of layers with weights are of a dtype weights can have, and stay what they were at the
-// first call. Inside of mixed_precision() they may be bfloat16, for weights of float32.
+// Inputs of layers with weights are of a dtype weights can have, and keep the dtype of the first
+// call. Inside of mixed_precision() they may be bfloat16, for weights of float32.
 void check_dtype(CallContext& context, const LayerIdentity& layer, const Tensor& input);
 void check_same_dtype(CallContext& context, const LayerIdentity& layer, const Tensor& input,
                       const Tensor& variable);
@@ -28,12 +28,12 @@ void check_same_dtype(CallContext& context, const LayerIdentity& layer, const Te
 // Inputs of layers without weights are of any floating dtype.
 void check_floating(CallContext& context, const LayerIdentity& layer, const Tensor& input);
 
-// Gives `axis` counted from the front. Throws InvalidArgument "layer softmax: axis is 3, of the
+// Returns `axis` counted from the front. Throws InvalidArgument "layer softmax: axis is 3, of the
 // input float32[2, 5]".
 int64_t check_axis(CallContext& context, const LayerIdentity& layer, const char* field,
                    int64_t axis, const Tensor& input);
 
-// Gives what errors of a layer that is being made call it: "Conv2D", or "Conv2D \"stem\"".
+// Returns the name in errors of a layer that is being made: "Conv2D", or "Conv2D \"stem\"".
 std::string titled(const char* layer, const std::string& name);
 // Throws InvalidArgument "Conv2D: filters is 0 | filters must be at least 1".
 void check_positive(const std::string& layer, const char* field, int64_t value);

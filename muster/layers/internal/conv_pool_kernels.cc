@@ -56,8 +56,8 @@ MUSTER_INLINE void forward_pixel(const ConvPool& s, const int64_t* offsets, cons
     }
   }
   // As integers, positive floats keep their order, negative ones lie below zero (where relu shuts
-  // them out) and NaN, its sign removed, above infinity. GCC takes comparisons of wide float
-  // vectors apart into scalars; those of integers it keeps.
+  // them out) and NaN, its sign removed, above infinity. GCC splits comparisons of wide float
+  // vectors into scalars; comparisons of integers it keeps.
   constexpr int32_t kInfinity = 0x7f800000;
   const typename V::Int magnitude = typename V::Int{} + 0x7fffffff;
 #pragma GCC unroll 2

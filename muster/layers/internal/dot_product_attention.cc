@@ -30,7 +30,7 @@ AttentionResult composed_attention(const Tensor& query, const Tensor& key, const
           weights};
 }
 
-// Example by example: what lies between the products of an example stays in the cache.
+// Example by example: the intermediate results of an example stay in the cache.
 struct DotProductAttention : public torch::autograd::Function<DotProductAttention> {
   static Tensor forward(AutogradContext* context, const Tensor& query, const Tensor& key,
                         const Tensor& value, double scale, const c10::optional<Tensor>& offset) {
@@ -94,7 +94,7 @@ struct DotProductAttention : public torch::autograd::Function<DotProductAttentio
 
   static void derive_again(const variable_list& saved, double scale, const Tensor& gradient,
                            variable_list& result) {
-    // A query may be made of the key's kernel; what is derived is the attention alone.
+    // A query may be made of the key's kernel; only the attention is derived here.
     variable_list own(saved.begin(), saved.begin() + 3);
     for (Tensor& each : own) each = each.view_as(each);
     const Tensor output =
@@ -146,7 +146,7 @@ Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& val
 AttentionResult dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                       double scale, const Tensor& offset, const Tensor& dropout,
                                       bool keep_weights, bool causal) {
-  // Of a batch without rows, which a replica may have, some of its kernels know nothing.
+  // Some of its kernels fail for a batch without rows, which a replica may have.
   if (query.is_cuda() && query.numel() > 0 && !keep_weights && !dropout.defined() &&
       !torch::jit::tracer::isTracing()) {
     const Tensor output = fused_attention(query, key, value, scale, offset, causal);

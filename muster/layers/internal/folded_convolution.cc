@@ -8,7 +8,7 @@
 namespace muster::inline v0_1::internal {
 namespace {
 
-// What can be told without a look at the variables, which a tape would note.
+// Decides without a look at the variables, which a tape would note.
 bool folds(const Tensor& input, const CallContext& context) {
   return !context.training() && !context.mixed_precision() && !context.for_shapes_alone() &&
          !at::GradMode::is_enabled() && input.is_floating_point() &&
@@ -36,7 +36,7 @@ bool FoldedKernel::made_of(const std::vector<const Tensor*>& tensors) const {
   for (size_t i = 0; i < tensors.size(); ++i) {
     const Tensor& tensor = *tensors[i];
     const Source& source = sources_[i];
-    // Inference tensors do not count what is written.
+    // Inference tensors do not count writes.
     if (tensor.is_inference() || source.tensor._unsafe_get_target() != tensor.unsafeGetTensorImpl())
       return false;
     if (source.memory != tensor.data_ptr() || source.version != tensor._version()) return false;
@@ -66,7 +66,7 @@ void FoldedKernel::follow(const ConvolutionImpl::Variables& conv,
 }
 
 bool may_fold(const ConvolutionImpl& conv) {
-  // With a penalty on what the convolution gives, it has to give it.
+  // A penalty on the convolution's output needs this output.
   return conv.spec().activation == Activation::kLinear && !conv.spec().activity_regularizer;
 }
 
@@ -75,7 +75,7 @@ Tensor call_folded(const ConvolutionImpl& conv, const AffineNormalization& norm,
                    CallContext& context) {
   if (!folds(input, context)) return {};
   const ConvolutionImpl::Variables weights = conv.variables(input, context);
-  // A kernel has the dtype and, as its last axis, the channels of what the convolution gives.
+  // A kernel has the dtype and, as its last axis, the channels of the convolution's output.
   const AffineNormalization::Variables moments = norm.variables(weights.kernel, context);
   std::shared_ptr<FoldedKernel>& folded = FoldedKernel::of(context, behind);
   if (folded == nullptr) folded = std::make_shared<FoldedKernel>();

@@ -17,17 +17,17 @@ struct GraphLayer {
   std::vector<const GraphNode*> calls{};
 };
 
-// Gives each layer of the graph once. The layers furthest from the outputs come first; a shared one
-// counts where it is furthest; and those as far as each other come as a walk from the outputs meets
-// them. `names` are those of probe_graph().
+// Returns each layer of the graph once. The layers furthest from the outputs come first; a shared
+// one counts where it is furthest; and equally far ones come in the order of a walk from the
+// outputs. `names` are the names of probe_graph().
 std::vector<GraphLayer> layers_of(const Graph& graph,
                                   const std::unordered_map<uint64_t, std::string>& names);
 
-// Tells whether each layer takes what the one before it gives, and nothing else.
+// Whether each layer takes only the output of the layer before it.
 bool is_sequential(const std::vector<GraphLayer>& layers);
 
-// Throws InvalidArgument where the calls of a layer ask for variables of different shapes. The
-// graph cannot run then.
+// Throws InvalidArgument if the calls of a layer ask for variables of different shapes. The graph
+// cannot run then.
 void check_shared(const Graph& graph);
 
 struct ParameterCount {

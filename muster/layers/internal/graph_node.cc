@@ -35,8 +35,8 @@ std::vector<SymbolicSpec> specs_of(const std::vector<SymbolicTensor>& values) {
   return specs;
 }
 
-// Says who gave what the layer does not take. The message of the layer itself begins with its name,
-// which is another one when it is called alone.
+// Names the layer whose output this layer does not take. The message of the layer itself begins
+// with its name, which is another one when it is called alone.
 [[noreturn]] void refuse(const LayerIdentity& layer, const SymbolicValues& inputs,
                          const std::string& why, const std::string& hint) {
   const std::vector<SymbolicTensor> all = tensors_and_state(inputs);

@@ -67,7 +67,7 @@ Call call(const Layer& layer, const std::vector<SymbolicSpec>& tensors,
   return call;
 }
 
-// Gives what is known of the `index`th tensor, or piece of state, of both calls.
+// Returns the known facts of the `index`th tensor, or piece of state, of both calls.
 SymbolicSpec spec_of(const Call& call, const Tensor& tensor, const Tensor& other, size_t index) {
   SymbolicSpec spec{.shape = tensor.sizes().vec(), .dtype = tensor.scalar_type()};
   for (size_t axis = 0; axis < spec.shape.size(); ++axis) {
@@ -139,7 +139,7 @@ Probed probe(const Layer& layer, const std::vector<SymbolicSpec>& tensors,
   Call second;
   const bool open = has_open_axes(tensors) || has_open_axes(state);
   if (open) {
-    // What differs with the size has any size too.
+    // A size that differs here is variable too.
     second = call(layer, tensors, state, 2 * kProbeLength);
     check_same_variables(first, second);
   }

@@ -1,6 +1,5 @@
-// Finds out what a layer will give, by calling it on no rows: any layer can be asked, one of the
-// user's own too, and it computes next to nothing.
-// Thread safety: pure functions.
+// Finds out the output of a layer by calling it on no rows: this works for any layer, also the
+// user's own, and computes next to nothing. Thread safety: pure functions.
 #pragma once
 
 #include <functional>
@@ -27,13 +26,13 @@ class ProbeStore final : public VariableStore {
 // The size of an axis that may have any.
 inline constexpr int64_t kProbeLength = 256;
 
-// Makes tensors of the specs, with `rows` in the batch and `length` for what may have any size, and
-// their masks.
+// Makes tensors of the specs, with `rows` in the batch and `length` for axes of any size, and their
+// masks.
 LayerInputs probe_inputs(const std::vector<SymbolicSpec>& tensors,
                          const std::vector<SymbolicSpec>& state, int64_t rows, int64_t length);
 
-// Calls `probe(rows)` with 0, and where this throws, with 2: not all layers take no rows. What the
-// second call throws comes out.
+// Calls `probe(rows)` with 0, and if this throws, with 2: not all layers take no rows. Passes on
+// the exception of the second call.
 void probe_rows(const std::function<void(int64_t rows)>& probe);
 
 struct Probed {
@@ -41,8 +40,8 @@ struct Probed {
   size_t tensors = 0;
   std::vector<VariableSpec> variables{};
 };
-// Throws what the layer throws, and InvalidArgument where the shape of a variable depends on an
-// axis that may have any size.
+// Throws the layer's errors, and InvalidArgument if the shape of a variable depends on an axis that
+// may have any size.
 Probed probe(const Layer& layer, const std::vector<SymbolicSpec>& tensors,
              const std::vector<SymbolicSpec>& state);
 

@@ -8,7 +8,7 @@
 
 namespace muster::inline v0_1::internal {
 
-// What describes a convolution of any rank.
+// The description of a convolution of any rank.
 struct ConvolutionSpec {
   const char* class_name = "";  // "conv2d"
   int64_t filters = 0;
@@ -38,10 +38,10 @@ class ConvolutionImpl final : public UnaryLayerImpl {
     Tensor kernel{};
     Tensor bias{};  // undefined without use_bias
   };
-  // Checks the input, and creates what is missing.
+  // Checks the input, and creates missing variables.
   Variables variables(const Tensor& input, CallContext& context) const;
-  // Computes what call() does of an input with so many zeros on both sides of each axis. The
-  // padding is valid.
+  // Computes the result of call() for an input with the given number of zeros on both sides of each
+  // axis. The padding is valid.
   Tensor call_with_margins(const Tensor& input, const Sizes& margins, CallContext& context) const;
   // Computes the convolution with its bias, before the activation.
   Tensor call_without_activation(const Tensor& input, CallContext& context) const;
@@ -66,7 +66,7 @@ class ZeroPaddingImpl final : public UnaryLayerImpl {
   std::vector<Pads> margins_;
 };
 
-// Gives the largest value of each window.
+// Returns the largest value of each window.
 class MaxPoolingImpl final : public UnaryLayerImpl {
  public:
   MaxPoolingImpl(const char* class_name, Window window, std::string name)
@@ -76,7 +76,7 @@ class MaxPoolingImpl final : public UnaryLayerImpl {
 
   const Window& window() const { return window_; }
 
-  // Computes what call() does of an input that `zeros` was called with.
+  // Computes the result of call() for the output of `zeros`, given the input of `zeros`.
   Tensor call_with_zeros(const Tensor& input, const ZeroPaddingImpl& zeros,
                          CallContext& context) const;
 
@@ -84,10 +84,10 @@ class MaxPoolingImpl final : public UnaryLayerImpl {
   Window window_;
 };
 
-// Of padding that is alike on both sides of each axis.
+// The margins of a padding that is alike on both sides of each axis.
 Sizes margins_of(const ZeroPaddingImpl& pad);
-// Checks the input of a padding. Whether conv.call_with_margins() takes it: the convolution checks
-// what it is given for being as large as its window.
+// Checks the input of a padding. Returns whether conv.call_with_margins() takes it: the convolution
+// checks that its input is as large as its window.
 bool fits_with_margins(const ZeroPaddingImpl& pad, const ConvolutionImpl& conv, const Tensor& input,
                        CallContext& context);
 // Computes conv(pad(input)) without the padded copy, where the margins are alike on both sides.
@@ -95,7 +95,7 @@ Tensor pad_conv(const ZeroPaddingImpl& pad, const ConvolutionImpl& conv, const T
                 CallContext& context);
 
 // Computes pool(relu(conv(input))) as relu(pool(conv(input))). The largest value of a window is the
-// same before and after, and where it is not positive neither order lets a gradient through.
+// same before and after, and if it is not positive neither order lets a gradient through.
 Tensor conv_relu_pool(const ConvolutionImpl& conv, const MaxPoolingImpl& pool, const Tensor& input,
                       CallContext& context);
 

@@ -8,11 +8,11 @@
 
 namespace muster::inline v0_1::internal {
 
-// Gives a kernel [axes..., in, filters], for a convolution of `rows` images, as [filters, in,
-// axes...], in memory as images are whose channels are last. Such a copy takes a fraction of what
-// LibTorch takes to make the same of a view, which it would do in the forward and in the backward.
-// The gradient is written where it is wanted. On the CPU; elsewhere, in a trace and for no rows it
-// is a view.
+// Returns a kernel [axes..., in, filters], for a convolution of `rows` images, as [filters, in,
+// axes...], in the memory layout of images whose channels are last. Such a copy takes a fraction of
+// the time that LibTorch needs to make the same from a view, which it would do in the forward and
+// in the backward. The gradient is written to its destination. On the CPU; elsewhere, in a trace
+// and for no rows it is a view.
 Tensor filters_first(const Tensor& kernel, int64_t rows);
 
 }  // namespace muster::inline v0_1::internal

@@ -9,7 +9,7 @@ namespace muster::inline v0_1::internal {
 namespace {
 
 bool run_as_one(const ConvolutionImpl* conv, const MaxPoolingImpl* pool) {
-  // With a penalty on what the convolution gives, it has to give it.
+  // A penalty on the convolution's output needs this output.
   return conv != nullptr && pool != nullptr && conv->spec().window.rank() == 2 &&
          conv->spec().activation == Activation::kRelu && !conv->spec().activity_regularizer &&
          pool->window().rank() == 2;

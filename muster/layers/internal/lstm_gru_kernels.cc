@@ -11,7 +11,7 @@ namespace {
 
 #define MUSTER_INLINE [[gnu::always_inline]] inline
 
-// What a step needs of numbers: here one double at a time.
+// The operations of a step on numbers: here one double at a time.
 struct Scalars {
   using T = double;
   using Value = double;
@@ -62,9 +62,9 @@ struct Vectors {
   }
 
   // exp(-x) for x of no sign, given as its bits. NaN stays NaN; from 87 on it is exp(-87), since
-  // what is smaller has no use here. Comparisons are those of integers, which positive floats
-  // agree with: GCC takes those of wide float vectors apart. The polynomial is Cephes's for exp
-  // between -ln(2) / 2 and ln(2) / 2.
+  // smaller values have no use here. It compares integers, which order like positive floats: GCC
+  // splits comparisons of wide float vectors. The polynomial is Cephes's for exp between -ln(2) / 2
+  // and ln(2) / 2.
   MUSTER_INLINE static Value exp_of_minus(Int magnitude) {
     constexpr int32_t kInfinity = 0x7f800000, kLast = 0x42ae0000;  // of 87
     const Int clamp = (magnitude > kLast) & (magnitude <= kInfinity);

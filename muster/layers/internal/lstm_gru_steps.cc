@@ -18,7 +18,7 @@ class StateSums {
     factors_ = sequence.state_dropout.unbind(0);
   }
 
-  // Of the gates begin ... end - 1: state x kernel, added to `sums`.
+  // For the gates begin ... end - 1: state x kernel, added to `sums`.
   Tensor add(const Tensor& sums, const Tensor& state, int64_t begin, int64_t end) const {
     if (factors_.empty()) {
       const Tensor kernel = kernel_.slice(1, begin * units_, end * units_);

@@ -9,8 +9,8 @@
 
 namespace muster::inline v0_1::internal {
 
-// Says what a step computes. The sums of the gates lie side by side in the kernels' last axis:
-// those of an LSTM in the order i, f, c, o, those of a GRU in the order z, r, h.
+// The computation of a step. The sums of the gates lie side by side in the kernels' last axis: for
+// an LSTM in the order i, f, c, o, for a GRU in the order z, r, h.
 struct RecurrentCell {
   enum class Kind { kSimple, kLstm, kGru };
 
@@ -21,14 +21,15 @@ struct RecurrentCell {
   bool reset_after = true;  // of kGru
 
   int64_t gates() const { return kind == Kind::kSimple ? 1 : kind == Kind::kLstm ? 4 : 3; }
-  // What it keeps from one step to the next: its output, and an LSTM its cell.
+  // The number of tensors kept from one step to the next: the output, and for an LSTM the cell.
   size_t states() const { return kind == Kind::kLstm ? 2 : 1; }
   std::vector<int64_t> state_sizes() const { return std::vector<int64_t>(states(), units); }
   bool has_state_bias() const { return kind == Kind::kGru && reset_after; }
 };
 
-// What goes into it. A step that does not count leaves the state as it is. All numbers are of one
-// dtype; where it is float32 both kernels may be bfloat16, to which what they multiply is rounded.
+// The inputs. A step that does not count leaves the state as it is. All numbers are of one dtype;
+// if it is float32 both kernels may be bfloat16, to which the numbers that they multiply are
+// rounded.
 struct RecurrentSequence {
   Tensor inputs{};              // [steps, batch, features], contiguous; one step at the least
   Tensor counts{};              // [steps, batch], bool, contiguous; undefined: all steps count
@@ -47,7 +48,7 @@ struct RecurrentResult {
 
 RecurrentResult recurrent_steps(const RecurrentCell& cell, const RecurrentSequence& sequence);
 
-// Gives the sums of all steps that do not depend on the state: inputs x kernel + bias, [steps,
+// Returns the sums of all steps that do not depend on the state: inputs x kernel + bias, [steps,
 // batch, gates * units].
 Tensor input_sums(const Tensor& inputs, const Tensor& kernel, const Tensor& bias);
 

@@ -18,17 +18,16 @@ struct ModelLayers {
   bool functional = false;
 };
 
-// Gives the layers of a Functional, or of any other layer called on `inputs`. Throws what
-// Layer::summary() throws; `asker` begins the message.
+// Returns the layers of a Functional, or of any other layer called on `inputs`. Throws the errors
+// of Layer::summary(); `asker` begins the message.
 ModelLayers model_layers(const Layer& model, const std::vector<SymbolicTensor>& inputs,
                          const char* asker);
 
-// Gives the layer that gives `value`, and which of its calls does; nothing where it is none of
-// them.
+// Returns the layer that makes `value`, and by which of its calls; nothing if it is none of them.
 std::optional<std::pair<const GraphLayer*, size_t>> source_of(
     const SymbolicTensor& value, const std::vector<GraphLayer>& layers);
 
-// Gives "MaxPooling2D" for a layer of class "max_pooling2d": the name of the class in Keras.
+// Returns "MaxPooling2D" for a layer of class "max_pooling2d": the name of the class in Keras.
 std::string keras_type(const GraphNode& node);
 
 }  // namespace muster::inline v0_1::internal

@@ -7,8 +7,8 @@
 
 namespace muster::inline v0_1::internal {
 
-// Computes what recurrent_steps() does, for an LSTM and a GRU with reset_after, of tanh and sigmoid
-// and without dropout of their own, on the CPU, in a fraction of the time.
+// As recurrent_steps(), for an LSTM and a GRU with reset_after, with tanh and sigmoid and without
+// dropout of their own, on the CPU, in a fraction of the time.
 RecurrentResult recurrent_sequence(const RecurrentCell& cell, const RecurrentSequence& sequence);
 
 }  // namespace muster::inline v0_1::internal

@@ -49,7 +49,7 @@ void check_sequence(const SequenceOptions& options, const SequenceReader& reader
   check_state(context, layer, inputs.state, reader.state_sizes, input.size(axes.batch), input);
 }
 
-// Gives the variables a stateful layer keeps its state in, which its first batch creates.
+// Returns the variables a stateful layer keeps its state in, which its first batch creates.
 std::vector<Tensor> kept_state(const SequenceReader& reader, const Tensor& input, int64_t rows,
                                CallContext& context) {
   std::vector<Tensor> kept;
@@ -94,8 +94,8 @@ std::vector<Tensor> copies_of(const std::vector<Tensor>& kept) {
   return copies;
 }
 
-// Zeroes outputs [steps, batch, ...] of steps that have none of their own: all that do not count,
-// or those before the first one that does.
+// Zeroes outputs [steps, batch, ...] of steps that have none of their own: all steps that do not
+// count, or the steps before the first one that does.
 Tensor without_absent(const Tensor& outputs, const Tensor& counts, bool all) {
   Tensor absent = all ? counts.logical_not() : counts.cumsum(0).eq(0);
   while (absent.dim() < outputs.dim()) absent = absent.unsqueeze(-1);
@@ -117,7 +117,7 @@ LayerOutputs read_sequence(const SequenceOptions& options, const SequenceReader&
   const auto as_given = [&](const Tensor& steps) {
     return options.time_major ? steps : steps.transpose(0, 1);
   };
-  // What is evaluated or predicted is no continuation of what was trained.
+  // Evaluated or predicted data is no continuation of the training data.
   std::vector<Tensor> kept;
   if (options.stateful && context.training()) kept = kept_state(reader, input, rows, context);
   const bool keeps = !kept.empty() && rows > 0;

@@ -13,7 +13,7 @@
 namespace muster::inline v0_1::internal {
 namespace {
 
-// Says how a tensor that holds no images becomes one that does.
+// Says how a tensor that holds no images becomes images.
 std::string how_to_make_images(const Tensor& input) {
   if (input.dim() == 3) return "add the channels with unsqueeze(-1)";
   if (input.dim() != 2) return "";
@@ -28,7 +28,7 @@ const char* kind_of(size_t rank) {
   return rank == 1 ? "sequences" : rank == 2 ? "images" : "volumes";
 }
 
-// Of an axis of `size` elements.
+// The pads of an axis of `size` elements.
 Pads pads_of_axis(const Window& window, size_t axis, int64_t size) {
   if (window.padding == Padding::kValid) return {};
   const int64_t span = window.span(axis), stride = window.strides[axis];
@@ -42,8 +42,8 @@ bool all_are_one(const Sizes& sizes) {
   return std::all_of(sizes.begin(), sizes.end(), [](int64_t size) { return size == 1; });
 }
 
-// Gives what a convolution of no images gives. LibTorch looks at all weights for it, which costs
-// seconds where a large model is only asked for its shapes.
+// Returns the result of a convolution of no images. LibTorch looks at all weights for it, which
+// costs seconds if only the shapes of a large model are needed.
 Tensor nothing_convolved(const Tensor& images, const Tensor& weight, const Window& window,
                          const Sizes& padding) {
   Shape shape{0, weight.size(0)};

@@ -1,6 +1,6 @@
-// What convolution and pooling have in common: windows that move over one, two or three axes
-// between the batch and the channels.
-// Thread safety: pure functions, and those with a context of the thread it belongs to.
+// The common part of convolution and pooling: windows that move over one, two or three axes between
+// the batch and the channels. Thread safety: pure functions, and functions with a context for the
+// thread it belongs to.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct Window {
   Padding padding = Padding::kValid;
 
   size_t rank() const { return sizes.size(); }
-  // Gives how many elements a dilated window spans along an axis.
+  // Returns how many elements a dilated window spans along an axis.
   int64_t span(size_t axis) const { return (sizes[axis] - 1) * dilation[axis] + 1; }
   bool is_plain() const;  // strides and dilation are 1, and padding is valid
 };
@@ -51,23 +51,23 @@ void check_rank(CallContext& context, const LayerIdentity& layer, const Tensor& 
 // Throws InvalidArgument unless the input has the channels that the layer's kernel is for.
 void check_channels(CallContext& context, const LayerIdentity& layer, const Tensor& input,
                     size_t rank, int64_t channels);
-// Gives "images [batch, height, width, 3]".
+// Returns "images [batch, height, width, 3]".
 std::string form_of(size_t rank, const std::string& channels);
 
-// Gives the padding of each axis for an input [batch, axes, channels].
+// Returns the padding of each axis for an input [batch, axes, channels].
 std::vector<Pads> pads_of(const Window& window, const Tensor& input);
 
 // Shows [batch, axes, channels] as LibTorch's [batch, channels, axes] without a copy, and back.
-// Contiguous inputs get true channels-last strides, also those of one channel.
+// Contiguous inputs get true channels-last strides, also inputs of one channel.
 Tensor to_channels_first(const Tensor& input);
 Tensor to_channels_last(const Tensor& input);
 
-// Takes padding that is the same on both sides out of `pads`, and gives it; pads `input` (channels
-// first) with `value` where it is not.
+// Takes padding that is the same on both sides out of `pads`, and returns it; otherwise pads
+// `input` (channels first) with `value`.
 Sizes pad(Tensor& input, const std::vector<Pads>& pads, double value);
 
 // Convolves `input` [batch, axes, channels] with `weight` [filters, channels / groups, axes] and
-// adds `bias` [filters], which may be undefined. Where they are given, so many zeros lie on both
+// adds `bias` [filters], which may be undefined. If margins are given, that many zeros lie on both
 // sides of each axis, and the window's own padding is valid.
 Tensor convolve(const Tensor& input, const Tensor& weight, const Tensor& bias, const Window& window,
                 int64_t groups, const Sizes& margins = {});

@@ -15,7 +15,7 @@
 namespace muster::inline v0_1::distribute {
 namespace {
 
-// Of the names and the values, to compare them with those of others.
+// A digest of the names and the values, to compare them with those of others.
 std::string digest_of(const std::map<std::string, Tensor>& values) {
   uint32_t digest = 0;
   for (const auto& [name, value] : values) {
@@ -62,7 +62,7 @@ Checkpoint Loop::state() {
   Checkpoint state{.global_step = step_};
   each("Scope::state()", [&](Replica& replica, size_t local) {
     std::map<std::string, Tensor> tensors;
-    // What was restored and not trained since has not been asked for either.
+    // A state that was restored and not trained since has not been used either.
     if (restored_ && !replicas_[local]->engine.built() && replica.place().in_sync)
       (void)restore_variables(*replicas_[local]);
     if (replicas_[local]->engine.built()) {

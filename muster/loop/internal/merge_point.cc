@@ -119,7 +119,7 @@ void MergePoint::meet(size_t replica, const std::string& kind, Brought mine,
   for (Member& each : members_) each.arrived = false;
   arrived_ = 0;
   ++met_;
-  // Those who waited may have given up.
+  // The waiting replicas may have given up.
   if (!failure_) failure_ = thrown;
   changed_.notify_all();
   if (failure_) std::rethrow_exception(failure_);

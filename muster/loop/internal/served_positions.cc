@@ -22,7 +22,7 @@ void check_workers(size_t there, int workers, const std::string& prefix) {
       "instead of restore(), which takes its weights and reads the data from the beginning");
 }
 
-// What a data set of a loop in step says, for the worker `rank` of so many.
+// The position of a data set of a loop in step, for the worker `rank` of `workers`.
 json for_worker(json data, int rank, int workers, const std::string& prefix) {
   if (!data.contains("pass")) return data;
   const json stood = data.at("pass").at("data");

@@ -12,7 +12,7 @@ namespace muster::inline v0_1::distribute {
 // Options of a scope in a process that knows no cluster.
 ScopeOptions alone(uint64_t seed = 0);
 
-// Gives x float32[2], y = 3 x0 - 2 x1 + 1.
+// Returns x float32[2], y = 3 x0 - 2 x1 + 1.
 Dataset points(int64_t rows);
 
 }  // namespace muster::inline v0_1::distribute

@@ -1,4 +1,4 @@
-// What cross-entropies and focal losses share. Thread safety: pure functions.
+// The common part of cross-entropies and focal losses. Thread safety: pure functions.
 #pragma once
 
 #include "muster/losses/internal/inputs.h"
@@ -14,13 +14,13 @@ Inputs binary_inputs(const char* loss, const Tensor& labels, const Tensor& predi
 Inputs categorical_inputs(const char* loss, const Tensor& labels, const Tensor& predictions,
                           double label_smoothing, int64_t axis);
 
-// Gives -y log p - (1 - y) log(1 - p) of each output.
+// Returns -y log p - (1 - y) log(1 - p) of each output.
 Tensor binary_terms(const Tensor& labels, const Tensor& predictions, bool from_logits);
 
-// Gives probabilities clipped to [1e-7, 1 - 1e-7]. Gradients stop where the clipping cuts.
+// Returns probabilities clipped to [1e-7, 1 - 1e-7]. Gradients stop where the clipping cuts.
 Tensor clipped(const Tensor& probabilities);
 
-// Gives probabilities divided by their sum over the last axis.
+// Returns probabilities divided by their sum over the last axis.
 Tensor scaled_to_one(const Tensor& probabilities);
 
 }  // namespace muster::inline v0_1::losses::internal

@@ -1,4 +1,4 @@
-// Every loss on a batch of two examples of three outputs, with what the plain formula gives for
+// Every loss on a batch of two examples of three outputs, with the result of the plain formula for
 // each, computed apart from Muster in double precision. For tests.
 #pragma once
 

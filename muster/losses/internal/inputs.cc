@@ -19,7 +19,7 @@ bool half(const Tensor& tensor) {
   return tensor.scalar_type() == at::kBFloat16 || tensor.scalar_type() == at::kHalf;
 }
 
-// Gives the labels in the shape of the predictions where the rules of kOutputs allow it.
+// Returns the labels in the shape of the predictions where the rules of kOutputs allow it.
 Tensor with_last_axis(const Tensor& labels, const Tensor& predictions) {
   if (labels.dim() <= 1 && predictions.dim() <= 2) return labels.reshape({-1, 1});
   const bool lacks_one = labels.dim() + 1 == predictions.dim() && predictions.size(-1) == 1;
@@ -103,7 +103,7 @@ namespace {
 
 constexpr int64_t kSampled = 1024;
 
-// Gives the first numbers, as double on the CPU.
+// Returns the first numbers, as double on the CPU.
 Tensor sample_of(const Tensor& predictions) {
   const Tensor given = predictions.detach();
   const int64_t each = given.numel() / given.size(0);
@@ -115,7 +115,7 @@ Tensor sample_of(const Tensor& predictions) {
       .contiguous();
 }
 
-// Gives the index of the first that is out of range, or -1.
+// Returns the index of the first that is out of range, or -1.
 template <typename T>
 int64_t first_outside(const T* numbers, int64_t count, double most) {
   constexpr double kTolerance = 1e-3;  // means of probabilities are rounded
@@ -138,7 +138,7 @@ void check_predictions(const char* loss, const Tensor& predictions, double most)
   if (predictions.numel() == 0 || predictions.dim() == 0) return;
   if (!predictions.is_cpu() && !looks_now()) return;
   const int64_t count = std::min(predictions.numel(), kSampled);
-  // Without an operation of LibTorch, where there need be none: it is done in every step.
+  // Without an operation of LibTorch if possible: it runs in every step.
   const bool plain = predictions.is_cpu() && predictions.is_contiguous() &&
                      predictions.scalar_type() == at::kFloat;
   if (plain && first_outside(predictions.data_ptr<float>(), count, most) < 0) return;

@@ -22,7 +22,7 @@ Error misfit(const char* metric, const Tensor& labels, const Tensor& predictions
                           hint);
 }
 
-// "[3]" for the fourth row of a tensor with one column, "[3, 0]" where there are several.
+// "[3]" for the fourth row of a tensor with one column, "[3, 0]" if there are several.
 std::string place(const Tensor& tensor, int64_t index) {
   Shape at(tensor.sizes().size());
   for (int64_t axis = tensor.dim() - 1; axis >= 0; --axis) {

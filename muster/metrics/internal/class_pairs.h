@@ -27,7 +27,7 @@ void add_to_matrix(double* state, int64_t classes, int64_t label, int64_t predic
                    double weight);
 
 // Names a kind of metric that depends on the number of classes: "mean_iou(3)". Throws
-// InvalidArgument where that is below 1.
+// InvalidArgument if that is below 1.
 std::string name_with_classes(const char* metric, int64_t classes);
 
 }  // namespace muster::inline v0_1::metrics::internal

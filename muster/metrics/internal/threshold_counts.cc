@@ -15,8 +15,8 @@ namespace {
 constexpr double kAboveAll = 2, kBelowAll = -1;
 
 // Finds how many thresholds a number in [0, 1] is above, without comparing it with all of them: a
-// table of cells of [0, 1] says which few come into question. Compares in T, as Keras compares in
-// float32 what came as float32.
+// table of cells of [0, 1] says which few are possible. Compares in T, as Keras compares float32
+// input in float32.
 template <typename T>
 class Ladder {
  public:
@@ -52,7 +52,7 @@ struct Numbers {
   int64_t outputs;
   const T* label;
   const T* prediction;
-  const double* weight;  // nullptr where all are 1
+  const double* weight;  // nullptr if all are 1
 };
 
 template <typename T>
@@ -197,7 +197,7 @@ double undecided_pairs(std::span<const double> histogram) {
   for (size_t b = 0; b < buckets; ++b) {
     positive += histogram[b];
     negative += histogram[buckets + b];
-    // Of equal predictions there is nothing to decide.
+    // Equal predictions need no decision.
     if (histogram[2 * buckets + b] < histogram[3 * buckets + b])
       undecided += histogram[b] * histogram[buckets + b];
   }

@@ -12,8 +12,8 @@
 namespace muster::inline v0_1::metrics::internal {
 
 // Makes a metric of the kind of that name, whose state is the weighted sum of the values and the
-// sum of weights. `values` gives them, in the shape `form`, when they are needed. Weights are as in
-// fit_weights(); where they are of leading axes alone, the others are averaged first.
+// sum of weights. `values` returns them, in the shape `form`, when they are needed. Weights are as
+// in fit_weights(); if they have only leading axes, the values are averaged over the others first.
 Metric weighted_mean(const char* metric, const Shape& form, std::function<Tensor()> values,
                      const Tensor& weights, const char* name, const Tensor& fitted);
 
@@ -23,7 +23,7 @@ Metric weighted_mean(const char* metric, const Shape& form, std::function<Tensor
 Metric mean_over_examples(const char* metric, const Tensor& labels, const Tensor& predictions,
                           const Tensor& weights, std::function<Tensor(const Labeled&)> each);
 
-// Gives this state. The weights come from fit_weights().
+// Returns this state. The weights come from fit_weights().
 std::vector<double> weighted_sums(const Tensor& values, const Tensor& weights);
 
 }  // namespace muster::inline v0_1::metrics::internal

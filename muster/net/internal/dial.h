@@ -21,8 +21,8 @@ struct Dialled {
 Dialled dial(const std::string& address, std::chrono::steady_clock::time_point until,
              const std::function<bool()>& cancelled);
 
-// What a connection that carries raw data has: bytes leave at once, a dead host is noticed within a
-// minute, and much may be on its way.
+// Options of a connection that carries raw data: bytes leave at once, a dead host is noticed within
+// a minute, and much may be on its way.
 void prepare_for_data(int socket);
 
 }  // namespace muster::inline v0_1::net

@@ -1,4 +1,4 @@
-// How messages speak of who does not belong to a job. Pure functions.
+// The wording of messages about peers that do not belong to a job. Pure functions.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,14 +19,14 @@ inline std::string named_job(std::string_view id) {
   return id.empty() ? "without a name" : fmt::format("'{}'", printable_beginning(id));
 }
 
-// What `server`, of the job `its`, says of a task of the job `own`.
+// The message of `server`, of the job `its`, about a task of the job `own`.
 inline std::string is_refused(std::string_view server, std::string_view its, std::string_view own,
                               std::string_view why) {
   return fmt::format("{} serves the job {}, and this task of the job {} does not belong to it: {}",
                      server, named_job(its), named_job(own), why);
 }
 
-// What the log says of a connection whose other side left while it was made.
+// The log line for a connection whose other side left while it was made.
 inline std::string ended_over_tls(std::string_view host) {
   return fmt::format(
       "a TLS connection from {} ended before it showed that it belongs to the job: the certificate "
@@ -34,7 +34,7 @@ inline std::string ended_over_tls(std::string_view host) {
       host);
 }
 
-// What to do about an unauthenticated peer.
+// Advice for an unauthenticated peer.
 inline constexpr const char* kGiveTheSameJob =
     "give every task of a job the same MUSTER_JOB_TOKEN (or _FILE) and the addresses of its own "
     "cluster in TF_CONFIG";

@@ -7,7 +7,7 @@
 
 namespace muster::inline v0_1::net {
 
-// A numeric address and a port. IPv4 is IPv4 also where it comes in the clothes of IPv6.
+// A numeric address and a port. IPv4 is IPv4 also if it comes in the clothes of IPv6.
 struct Peer {
   std::string host{};  // without brackets and without the name of a link
   int port = 0;
@@ -17,8 +17,8 @@ struct Peer {
 // Not IP: an empty host.
 Peer peer_of(const sockaddr_storage& address);
 
-// Those that one host can have as many of as it likes count as one: the first 64 bits of an
-// IPv6 address, a whole IPv4 address.
+// The addresses that one host can easily take in any number count as one neighbourhood: the first
+// 64 bits of an IPv6 address, a whole IPv4 address.
 std::string neighbourhood(const Peer& peer);
 
 }  // namespace muster::inline v0_1::net

@@ -10,9 +10,9 @@ namespace muster::inline v0_1::net {
 class RefusalLog {
  public:
   // Writes `what`, which names the host and the reason, as a warning: the first time, and as long
-  // as the log does not hold more of them than anybody reads.
+  // as the log does not hold too many of them.
   void tell(const std::string& what);
-  // What was told last, written or not; "" before the first time.
+  // The last refusal, written or not; "" before the first one.
   std::string last() const;
 
  private:

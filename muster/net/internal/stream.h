@@ -18,7 +18,8 @@ namespace muster::inline v0_1::net {
 // How far one try went.
 struct StreamStep {
   size_t moved = 0;      // bytes
-  short wait = 0;        // what to poll the descriptor for before the next try, when nothing moved
+  short wait = 0;        // the events to poll the descriptor for before the next try, if nothing
+                         // moved
   std::string lost{};    // why nothing can move any more: a sentence about the other side
   bool refused = false;  // it is lost because one side's certificate was not accepted
 };
@@ -30,26 +31,26 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  // Reads what there is, at most as much as `out` holds.
+  // Reads the available bytes, at most as many as `out` holds.
   virtual StreamStep read(MutableBytes out) = 0;
   // Writes as much of the pieces, one after another, as can be taken now.
   virtual StreamStep write(std::span<const iovec> pieces) = 0;
 
-  // Whether open files can go along: over a Unix socket as it is.
+  // Whether open files can be sent: over a plain Unix socket.
   virtual bool carries_files() const { return false; }
-  // Writes as write() does, and `file` goes with the first byte. REQUIRES: carries_files().
+  // Writes as write() does, and `file` is sent with the first byte. REQUIRES: carries_files().
   virtual StreamStep write_with_file(std::span<const iovec> pieces, const FileDescriptor& file);
   // From now on a file that comes is kept, one at a time; before, the system closes it.
   virtual void keep_files() {}
-  // The one that came last; closed when none came.
+  // The file that came last; closed if none came.
   virtual FileDescriptor take_file() { return {}; }
 
   int descriptor() const { return socket_.get(); }
   // Ends both directions: threads that poll the descriptor wake up, at both ends.
   void shut();
-  // The other side hears what was written, and then that this was all.
+  // The other side receives the written bytes, and then the end.
   void finish();
-  // Bytes that were written and are still on their way, as far as the system tells.
+  // Bytes that were written and are still on their way, as far as the system knows.
   int on_their_way() const;
 
  private:

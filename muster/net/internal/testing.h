@@ -1,4 +1,4 @@
-// What tests of this folder share: their patience, and the log. Thread safety: none.
+// Helpers that tests of this folder share: their patience, and the log. Thread safety: none.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,10 +9,10 @@
 
 namespace muster::inline v0_1::net {
 
-inline constexpr int kSoon = 30000;  // ms, for what comes at once
-inline constexpr double kLong = 60;  // s, for what must not be waited for in vain
+inline constexpr int kSoon = 30000;  // ms, for events that come at once
+inline constexpr double kLong = 60;  // s, for events that must come
 
-// What stands in the log of `work`.
+// The log of `work`.
 template <typename Work>
 std::string log_of(Work work) {
   ::testing::internal::CaptureStderr();

@@ -18,7 +18,7 @@ double alpha_of(const Segment& segment, const AdafactorUpdate& update) {
   return update.rho * std::max(update.epsilon_2, size);
 }
 
-// What u is multiplied by, with the sum of its squares.
+// The factor of u, with the sum of its squares.
 double rate_of(double alpha, double squares, int64_t n, const AdafactorUpdate& update) {
   return alpha / std::max(1.0, root_mean(squares, n) / update.clip_threshold);
 }

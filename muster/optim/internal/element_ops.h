@@ -51,7 +51,7 @@ struct ElementOps {
   [[gnu::always_inline]] static T not_negative(T x) {
     return x > 0 ? x : T{0};
   }
-  // Gives what brings x into [-bound, bound]: 0 where it is there.
+  // Returns the addend that brings x into [-bound, bound]: 0 if it is there already.
   template <typename T>
   [[gnu::always_inline]] static T into_bounds(T x, T bound) {
     return (x > bound ? bound : (x < -bound ? -bound : x)) - x;

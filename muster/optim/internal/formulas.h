@@ -1,7 +1,7 @@
 // The formulas of the optimizers, each written once. `Ops` is their arithmetic: ElementOps for one
 // weight at a time, in the kernels of the CPU; TensorOps for whole tensors, on any device. A
 // formula is a type: kSlots, the numbers of its step, and apply<Ops>(w, gradient, slots..., step).
-// Thread safety: pure functions of what they are given.
+// Thread safety: pure functions of their arguments.
 #pragma once
 
 #include "muster/optim/internal/steps.h"
@@ -81,10 +81,9 @@ struct MovingAverageOf {
 using MovingAverage = MovingAverageOf<false>;
 using StepBack = MovingAverageOf<true>;
 
-// w -= w * decay, where it decays;
-// m += (g - m) * (1 - beta_1);  v += (g * g - v) * (1 - beta_2);
-// w -= m * alpha / (sqrt(v) + epsilon), or with AMSGrad:
-// vhat = max(vhat, v);  w -= m * alpha / (sqrt(vhat) + epsilon)
+// w -= w * decay, if it decays; m += (g - m) * (1 - beta_1);  v += (g * g - v) * (1 - beta_2); w -=
+// m * alpha / (sqrt(v) + epsilon), or with AMSGrad: vhat = max(vhat, v);  w -= m * alpha /
+// (sqrt(vhat) + epsilon)
 template <bool kDecays>
 struct AdamOf {
   static constexpr int kSlots = 2;
@@ -267,9 +266,9 @@ struct Adadelta {
   }
 };
 
-// With p(x) = x^minus_power, the square root where kRoot:
-// z += g + shrinkage_twice * w - (p(a + g * g) - p(a)) / learning_rate * w;  a += g * g;
-// w = (z brought into [-l1, l1] - z) / (p(a) / learning_rate + l2_twice), and 0 where z is there
+// With p(x) = x^minus_power, the square root where kRoot: z += g + shrinkage_twice * w - (p(a + g *
+// g) - p(a)) / learning_rate * w;  a += g * g; w = (z brought into [-l1, l1] - z) / (p(a) /
+// learning_rate + l2_twice), and 0 if z is there
 template <bool kRoot>
 struct FtrlOf {
   static constexpr int kSlots = 2;

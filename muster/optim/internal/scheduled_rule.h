@@ -1,5 +1,5 @@
-// What the ready-made update rules share: a name and a learning rate that may be a schedule.
-// Thread safety: as UpdateRule.
+// The common part of the ready-made update rules: a name and a learning rate that may be a
+// schedule. Thread safety: as UpdateRule.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace muster::inline v0_1::optim::internal {
 
 class ScheduledRule : public UpdateRule {
  public:
-  // `function` is what errors call it: "adam".
+  // `function` is its name in errors: "adam".
   ScheduledRule(const char* function, std::string name, LearningRate learning_rate)
       : name_(std::move(name)), learning_rate_(std::move(learning_rate)) {
     check_learning_rate(function, learning_rate_);
@@ -28,7 +28,7 @@ class ScheduledRule : public UpdateRule {
   double rate(const Segment& segment, int64_t iterations) const {
     return learning_rate_.at(iterations) * segment.learning_rate_multiplier;
   }
-  // How often an option is told: not where it has its default, which changes nothing.
+  // The option's text if it is set; empty for the default, which changes nothing.
   static std::string told_if(bool set, const std::string& text) { return set ? text : ""; }
 
  private:

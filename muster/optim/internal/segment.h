@@ -1,5 +1,5 @@
-// Every update rule checks its segment and marks what it wrote.
-// Thread safety: functions of a segment that belongs to the caller.
+// Every update rule checks its segment and marks its writes. Thread safety: functions of a segment
+// that belongs to the caller.
 #pragma once
 
 #include "muster/optim/update_rule.h"

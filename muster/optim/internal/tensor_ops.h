@@ -1,5 +1,5 @@
 // The arithmetic of formulas.h for whole tensors, on whatever device they are, in as few passes as
-// LibTorch's operations allow. These round in an order of their own, so the result is that of
+// LibTorch's operations allow. These round in an order of their own, so the result equals
 // ElementOps up to the last bits. Thread safety: pure functions of the tensors.
 #pragma once
 

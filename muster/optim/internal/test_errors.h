@@ -10,7 +10,7 @@
 
 namespace muster::inline v0_1::optim::testing {
 
-// Gives "message | hint" of the InvalidArgument that `fn` throws.
+// Returns "message | hint" of the InvalidArgument that `fn` throws.
 inline std::string message_of(const std::function<void()>& fn) {
   try {
     fn();

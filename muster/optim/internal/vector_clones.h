@@ -16,7 +16,7 @@
 
 namespace muster::inline v0_1::optim::internal {
 
-// Numbers are added in so many sums, whatever the vectors of the machine.
+// Numbers are added in this many sums, whatever the vectors of the machine.
 inline constexpr int64_t kLanes = 16;
 
 inline double total(const double* lanes) {

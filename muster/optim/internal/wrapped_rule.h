@@ -29,7 +29,7 @@ class WrappedRule : public UpdateRule {
 
  protected:
   const UpdateRule& inner() const { return *inner_; }
-  // Gives those of the inner rule, and then `own`.
+  // Returns the patterns of the inner rule, and then `own`.
   std::vector<NamePattern> with_inner(const NamePatterns& own) const {
     std::vector<NamePattern> all = inner_->name_patterns();
     for (NamePattern& one : own.list()) all.push_back(std::move(one));

@@ -16,7 +16,7 @@ namespace muster::inline v0_1::internal {
 void for_each_value(const char* layer, const Dataset& batches,
                     const std::function<void(const Value& value, const std::string& where)>& learn);
 
-// Gives a copy on the CPU as float64. Throws InvalidArgument, which begins with `where`, for an
+// Returns a copy on the CPU as float64. Throws InvalidArgument, which begins with `where`, for an
 // undefined tensor, and for numbers that are not finite.
 Tensor finite_doubles(const Tensor& values, const std::string& where);
 

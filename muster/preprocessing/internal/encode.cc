@@ -48,7 +48,7 @@ Tensor encode(const Tensor& ids, OutputMode mode, int64_t depth, const Tensor& w
   }
   const int64_t rows = c10::multiply_integers(lead);
   const Tensor flat = ids.reshape({rows, n});
-  // What counts for nothing goes into a column that is cut off.
+  // Numbers that do not count go into a column that is cut off.
   const Tensor places = flat.masked_fill((flat < 0).logical_or(flat >= depth), depth);
   const auto floats = at::TensorOptions(kFloat32).device(ids.device());
   const Tensor amounts =

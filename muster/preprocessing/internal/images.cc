@@ -24,7 +24,7 @@ double inside(double at, int64_t size, FillMode mode) {
       break;
     case FillMode::kReflect:
       if (!beyond) break;
-      // The image and its mirror image have 2 n pixels, which stand again and again.
+      // The image and its mirror image have 2 n pixels, which repeat without end.
       at -= 2 * n * std::floor(at / (2 * n));
       if (at >= n) at = 2 * n - 1 - at;
       break;
@@ -38,7 +38,7 @@ double inside(double at, int64_t size, FillMode mode) {
   return std::clamp(at, 0.0, last);
 }
 
-// Which pixels make one of the result, and what part of it each is.
+// Which pixels make one of the result, and their weights.
 struct Taps {
   Taps(int64_t count, int64_t pixels) : outside(pixels) {
     for (int64_t i = 0; i < count; ++i) {
@@ -46,7 +46,7 @@ struct Taps {
       weights.push_back(torch::empty({pixels, 1}, at::TensorOptions(kFloat64)));
     }
   }
-  int64_t outside;  // the number of the pixel that stands for all beyond the image
+  int64_t outside;  // the number of the pixel that represents all pixels beyond the image
   std::vector<Tensor> places, weights;
 };
 

@@ -9,11 +9,12 @@
 
 namespace muster::inline v0_1::internal {
 
-// Gives images [height, width, channels] or a batch of them; what is no floating dtype becomes
-// float32. Throws InvalidArgument "RandomFlip: expected images ..." for other numbers of axes.
+// Returns images [height, width, channels] or a batch of them; other dtypes than floating ones
+// become float32. Throws InvalidArgument "RandomFlip: expected images ..." for other numbers of
+// axes.
 Tensor to_images(const char* layer, const Tensor& input);
 
-// Gives [..., height, width, channels]; gradients flow. Throws InvalidArgument for images without
+// Returns [..., height, width, channels]; gradients flow. Throws InvalidArgument for images without
 // pixels.
 Tensor resize_images(const char* layer, const Tensor& images, int64_t height, int64_t width,
                      Interpolation interpolation);
@@ -28,7 +29,7 @@ struct AffineMap {
   double yx{}, yy{}, y0{};
 };
 
-// What is beyond the image, and between its pixels.
+// The values beyond the image, and between its pixels.
 struct Sampling {
   FillMode fill_mode{};
   Interpolation interpolation{};  // kNearest or kBilinear

@@ -37,8 +37,8 @@ LookupRules<TokenOf<Options>> rules_of(const char* layer, const Options& options
           options.pad_to_max_tokens};
 }
 
-// Gives the lines of a file as tokens. Throws InvalidArgument, naming file and line, for a line
-// that is none, and for one that stands twice.
+// Returns the lines of a file as tokens. Throws InvalidArgument, naming file and line, for a line
+// that is none, and for one that occurs twice.
 template <typename Token>
 std::vector<Token> read_vocabulary(const char* layer, const std::string& file) {
   auto read = formats::read_vocabulary_file(file_systems(), file);
@@ -64,7 +64,7 @@ std::vector<Token> read_vocabulary(const char* layer, const std::string& file) {
   }
 }
 
-// Gives the table that the options describe, and nothing where the vocabulary is still to be
+// Returns the table that the options describe, and nothing if the vocabulary is still to be
 // learned. Throws InvalidArgument for options that cannot be.
 template <typename Options>
 std::unique_ptr<const LookupTable<TokenOf<Options>>> make_table(const char* layer,
@@ -90,8 +90,8 @@ std::unique_ptr<const LookupTable<TokenOf<Options>>> make_table(const char* laye
   return std::make_unique<const LookupTable<Token>>(rules, options.vocabulary, options.idf_weights);
 }
 
-// Gives the options with what was counted as their vocabulary. Throws InvalidArgument where nothing
-// was.
+// Returns the options with the counted tokens as their vocabulary. Throws InvalidArgument if none
+// were counted.
 template <typename Options>
 Options with_counted(const char* layer, Options options,
                      const TokenCounter<TokenOf<Options>>& counter) {
@@ -105,7 +105,7 @@ Options with_counted(const char* layer, Options options,
   return options;
 }
 
-// Throws InvalidArgument where there is no table yet.
+// Throws InvalidArgument if there is no table yet.
 template <typename Token>
 const LookupTable<Token>& require_table(const char* layer,
                                         const std::unique_ptr<const LookupTable<Token>>& table) {
@@ -114,7 +114,7 @@ const LookupTable<Token>& require_table(const char* layer,
                          "give vocabulary or vocabulary_file, or use what adapt() returns");
 }
 
-// Throws InvalidArgument where there is one already.
+// Throws InvalidArgument if there is one already.
 template <typename Token>
 void refuse_table(const char* layer, const std::unique_ptr<const LookupTable<Token>>& table) {
   if (table == nullptr) return;

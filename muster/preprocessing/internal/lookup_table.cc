@@ -122,7 +122,7 @@ void LookupTable<Token>::set_weights(const std::vector<double>& given) {
   if (!wanted) return;
   std::vector<double> weights = given;
   if (!had_special_tokens_) {
-    // What is unknown weighs as much as a token on average.
+    // An unknown token weighs as much as a token on average.
     const double mean = std::accumulate(given.begin(), given.end(), 0.0) /
                         static_cast<double>(std::max<size_t>(given.size(), 1));
     weights.insert(weights.begin(), static_cast<size_t>(rules_.token_start()), mean);

@@ -1,4 +1,4 @@
-// What StringLookup and IntegerLookup have in common: a vocabulary, and the numbers of its tokens.
+// The common part of StringLookup and IntegerLookup: a vocabulary, and the numbers of its tokens.
 // Thread safety: a LookupTable is immutable; a TokenCounter belongs to one thread.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace muster::inline v0_1::internal {
 
-// What a token is compared by.
+// The form in which a token is compared.
 template <typename Token>
 using TokenView = std::conditional_t<std::is_same_v<Token, std::string>, std::string_view, Token>;
 
@@ -43,15 +43,15 @@ template <typename Token>
 class LookupTable {
  public:
   // The vocabulary may begin with the special tokens. Throws InvalidArgument for one that is empty,
-  // repeats a token, holds a special one, or has more tokens than there may be; and for weights
-  // that are not as many, or are not for kTfIdf.
+  // repeats a token, holds a special one, or has more tokens than allowed; and for another number
+  // of weights, or weights without kTfIdf.
   LookupTable(LookupRules<Token> rules, std::vector<Token> vocabulary,
               std::vector<double> idf_weights);
   LookupTable(const LookupTable&) = delete;  // the numbers point into the tokens
   LookupTable& operator=(const LookupTable&) = delete;
 
-  // Gives -1 for what counts for nothing. Throws InvalidArgument for an unknown token where there
-  // is no number for it.
+  // Returns -1 for a token that does not count. Throws InvalidArgument for an unknown token if
+  // there is no number for it.
   int64_t number_of(TokenView<Token> token) const;
   // The way back. Other numbers are unknown tokens.
   const Token& token_of(int64_t number) const;
@@ -86,7 +86,7 @@ class TokenCounter {
   void begin_document() { ++documents_; }
   void add(TokenView<Token> token);
 
-  // The most frequent tokens that the rules have room for; of equal counts the last in the order of
+  // The most frequent tokens, as many as the rules allow; of equal counts the last in the order of
   // bytes, or the largest, comes first. Special tokens are left out. REQUIRES: one was added.
   std::vector<Token> vocabulary(const LookupRules<Token>& rules) const;
   // Their weights, log(1 + documents / (1 + documents with the token)).

@@ -10,8 +10,8 @@
 namespace muster::inline v0_1::internal {
 
 // Holds up to a block of numbers as they are. Of each full block it keeps 2 / epsilon numbers of
-// equal weight, so that a rank is off by at most epsilon times the count. Blocks begin at places of
-// the stream alone: however it is cut into batches, the result has the same bits.
+// equal weight, so that a rank is off by at most epsilon times the count. Where blocks begin
+// depends only on the stream: however it is cut into batches, the result has the same bits.
 class QuantileSketch {
  public:
   static constexpr size_t kBlock = size_t{1} << 20;
@@ -22,9 +22,10 @@ class QuantileSketch {
   // REQUIRES: they are finite.
   void add(std::span<const double> values);
   int64_t count() const { return count_; }
-  // Gives the bins - 1 numbers that cut what was added into `bins` parts of equal count, ascending:
-  // the quantiles 1 / bins, 2 / bins, ..., between two numbers on a line as numpy.interp. Where
-  // fewer numbers than bins were added, all but the largest. REQUIRES: bins >= 1, count() > 0.
+  // Returns the bins - 1 numbers that cut the added numbers into `bins` parts of equal count,
+  // ascending: the quantiles 1 / bins, 2 / bins, ..., between two numbers on a line as
+  // numpy.interp. If fewer numbers than bins were added, all except the largest. REQUIRES: bins >=
+  // 1, count() > 0.
   std::vector<double> boundaries(int64_t bins) const;
 
  private:

@@ -1,5 +1,5 @@
 // A thread that makes one task at a time for the thread that sends it. Thread safety: one thread
-// sends and waits; what a task uses is its own until wait() has returned.
+// sends and waits; a task's data belongs to it until wait() has returned.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ class BackgroundTask {
 
   // REQUIRES: none is under way.
   void send(std::function<void()> task);
-  // Waits until none is, and throws what it threw, once.
+  // Waits until there is none, and throws its error, once.
   void wait();
 
  private:

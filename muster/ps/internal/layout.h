@@ -26,7 +26,8 @@ class Layout {
     int table = -1;
     size_t place = 0;  // among the shards of its server
   };
-  // Places what `parameters` has of the variables of `table`, in the order of their creation.
+  // Gives places to the variables of `table` that are in `parameters`, in the order of their
+  // creation.
   Layout(const distribute::VariableTable& table, distribute::FlatParameters& parameters,
          const optim::TrainOp& train_op, const distribute::ParameterServerOptions& options,
          int servers);
@@ -38,11 +39,10 @@ class Layout {
   const std::vector<size_t>& parts_of_table(int table) const {
     return by_table_[static_cast<size_t>(table)];
   }
-  // What a server is told to hold.
+  // The shards that a server holds.
   std::vector<net::shards::Shard> shards_on(size_t server) const;
 
-  // The name in a checkpoint of what a server calls `name`, and which part of it that is: 0 of 1
-  // where it is all of it.
+  // The name in a checkpoint of a server's `name`, and its part number: 0 of 1 if it is all of it.
   struct Named {
     std::string name{};
     int part = 0;
@@ -55,7 +55,7 @@ class Layout {
   std::vector<Part> parts_;
   std::vector<std::vector<size_t>> by_server_;
   std::vector<std::vector<size_t>> by_table_;
-  std::map<std::string, Named> cut_;  // shard's name -> variable, of those that are cut
+  std::map<std::string, Named> cut_;  // shard's name -> variable, for variables that are cut
 };
 
 }  // namespace muster::inline v0_1::ps

@@ -14,8 +14,9 @@ namespace {
 constexpr double kLongestWait = 5;  // seconds
 constexpr int kChief = 0;
 
-// What the others are told of a task that cannot go on. A mistake of the program stays one:
-// starting again does not help. Nor is there a run that they could join again, as after PeerLost.
+// The error that the others receive for a task that cannot continue. A mistake of the program stays
+// one: starting again does not help. Nor is there a run that they could join again, as after
+// PeerLost.
 Error failure_of(const ledger::Fail& failed) {
   const Error& own = failed.error;
   const bool mistake =
@@ -78,7 +79,7 @@ LedgerHost::Lock LedgerHost::enter_part(const Asker& who) {
 void LedgerHost::wait(Lock& lock, double seconds, const std::function<bool()>& ready) {
   const TimePoint deadline =
       options_.clock->now() + from_seconds(std::clamp(seconds, 0.0, kLongestWait));
-  // Some of what is waited for comes with time alone, so it looks now and then.
+  // Some awaited events come with time alone, so it looks now and then.
   const auto over = [&] { return closed_ || failure_ || ready(); };
   for (bool done = over(); !done && options_.clock->now() < deadline;)
     done = options_.clock->wait_for(lock, changed_, from_seconds(0.05), over);
@@ -92,7 +93,7 @@ Done LedgerHost::answer(const Asker&, const ledger::Fail& failed) {
 
 Done LedgerHost::answer(const Asker& who, const ledger::Bye&) {
   const Lock lock(*this);
-  // One that never joined says it too.
+  // A worker that never joined says it too.
   if (members_.find(task(who.rank)) == nullptr) (void)members_.join(caller(who), now());
   if (members_.goodbye(caller(who))) release(task(who.rank));
   return {};
@@ -112,7 +113,7 @@ Done LedgerHost::answer(const Asker& who, const ledger::Part&) {
 
 Done LedgerHost::answer(const Asker& who, const ledger::Beat& beat) {
   const Lock lock = enter(who);
-  // One that was taken for lost, and lives, hears so when it asks for a step.
+  // A worker that was taken for lost, but lives, is notified when it asks for a step.
   (void)members_.heartbeat(caller(who), now(), plan::MemberPlace{beat.phase, beat.step});
   return {};
 }
@@ -152,14 +153,14 @@ ledger::Resolved LedgerHost::answer(const Asker& who, const ledger::Resolve& res
 
 Done LedgerHost::answer(const Asker& who, const ledger::Abandon&) {
   const Lock lock = enter_run(who);
-  // Of one that is gone nothing is claimed any more.
+  // A worker that is gone has no claims any more.
   if (is_here(who)) ledger_.abandon(who.rank);
   return {};
 }
 
 net::Truth LedgerHost::answer(const Asker& who, const ledger::Resume&) {
   const Lock lock = enter_run(who);
-  // It was resumed already where its task was taken for lost; what is paused now is another's.
+  // It was resumed already if its task was taken for lost; a present pause belongs to another.
   const bool here = is_here(who);
   const bool held = here && ledger_.paused();
   if (here) ledger_.resume();
@@ -245,7 +246,7 @@ ledger::Committed LedgerHost::answer(const Asker& who, const ledger::Commit& ask
     (void)members_.heartbeat(caller(who), now(),
                              plan::MemberPlace{plan::Phase::kTraining, commit.step});
     rows_ += asked.rows;
-    // With the ticket of the worker's next step, where that may begin now.
+    // With the ticket of the worker's next step, if that may begin now.
     if (asked.next && !finished_ && options_.ledger.aggregate == 0 && is_here(who)) {
       const StepLedger::Claim claim = ledger_.claim(who.rank, now());
       if (claim.state == StepLedger::Claim::State::kGranted) answer.next = claim.ticket;
@@ -269,7 +270,7 @@ ledger::Standing LedgerHost::answer(const Asker& who, const ledger::Settled& ask
   // checkpoint before, and their data would be wanted again.
   const auto ready = [&] { return finished_ || (chief ? ledger_.settled(now()) : let_go_); };
   wait(lock, asked.wait, ready);
-  // The chief saves for the last time now: who comes later has nothing to do any more.
+  // The chief saves for the last time now: a later worker has nothing to do any more.
   if (chief && ledger_.settled(now())) ledger_.stop(ledger_.why(now()));
   return {.settled = ready(),
           .over = ledger_.settled(now()),
@@ -327,7 +328,7 @@ void LedgerHost::release(const std::string& task) {
   const auto found = std::ranges::find(options_.tasks, task);
   const int rank = static_cast<int>(found - options_.tasks.begin());
   ledger_.leave(rank, now());
-  // What the chief was saving is not saved.
+  // The chief's unfinished save is dropped.
   if (rank == kChief) ledger_.resume();
 }
 

@@ -1,4 +1,5 @@
-// What a parameter server reads and writes of checkpoints itself. Thread safety: any thread.
+// The files of checkpoints that a parameter server reads and writes itself. Thread safety: any
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +18,12 @@
 
 namespace muster::inline v0_1::ps {
 
-// A file by which the chief finds out who sees the same directory, in that directory.
+// A file in a directory by which the chief finds out which servers see the same directory.
 inline constexpr const char* kSightFile = ".muster-sight";
 
-// Reads what a server holds, a tensor of that form, of `name` in a checkpoint: from its row `begin`
-// on, or all of it where that is unset. Calls `take` with a few MB at a time: with rows, and the
-// first of them as the server counts; or with a tensor as a whole, and nothing. Throws what reading
-// throws.
+// Reads a server's part, a tensor of that form, of `name` in a checkpoint: from its row `begin` on,
+// or all of it if that is unset. Calls `take` with a few MB at a time: with rows, and the server's
+// number of the first one; or with a tensor as a whole, and nothing. Throws the errors of reading.
 void read_in_pieces(
     const CheckpointReader& checkpoint, const std::string& name, const TensorSpec& form,
     std::optional<int64_t> begin,
@@ -37,13 +37,13 @@ class PartFiles {
 
   // Whether the chief has just written `text` into kSightFile of the same directory.
   bool sees(const std::string& text) const;
-  // Writes `copy`, which is all that `store` held, to the file of that name. Throws what
-  // write_checkpoint_part() throws; InvalidArgument for a name that is none of a part.
+  // Writes `copy`, which is all content of `store`, to the file of that name. Throws the errors of
+  // write_checkpoint_part(); InvalidArgument for a name that is not a part's.
   net::shards::Written write(const std::string& name, const ShardStore& store,
                              const std::map<std::string, Tensor>& copy) const;
-  // Reads and verifies what falls to it of a checkpoint. Throws what reading throws.
+  // Reads and verifies its share of a checkpoint. Throws the errors of reading.
   void verify(const net::shards::Verify& request) const;
-  // Gives `store` what `request` names. Throws what reading throws.
+  // Writes the values that `request` names into `store`. Throws the errors of reading.
   void restore(const net::shards::Restore& request, ShardStore& store) const;
 
  private:

@@ -13,7 +13,7 @@ namespace muster::inline v0_1::ps {
 namespace {
 
 constexpr double kLook = 1;
-constexpr double kTellOfPeerEvery = 10;  // while it is not there
+constexpr double kTellOfPeerEvery = 10;  // while it does not answer
 
 std::string wait_for_answer(const Peer& peer, net::MessageSocket& socket) {
   const TimePoint deadline = system_clock().now() + from_seconds(peer.answer_timeout);

@@ -12,7 +12,7 @@ namespace muster::inline v0_1::ps {
 
 namespace {
 
-// What tasks must have alike, since both ends reckon with it.
+// The settings that tasks must share, because both ends depend on them.
 std::string shared(const distribute::ParameterServerOptions& options) {
   const auto& staleness = options.max_staleness;
   return fmt::format(

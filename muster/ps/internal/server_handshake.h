@@ -1,5 +1,5 @@
-// The first words on a connection to a parameter server: who comes, and what must be alike.
-// Thread safety: pure functions.
+// The first messages on a connection to a parameter server: the sender, and the settings that must
+// agree. Thread safety: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,11 @@
 
 namespace muster::inline v0_1::ps {
 
-// What a task says of itself: `rank` is that of a worker, -1 of a server.
+// A task's description of itself: `rank` is a worker's, -1 for a server.
 net::Handshake handshake_of(const cluster::ResolvedCluster& cluster,
                             const distribute::ParameterServerOptions& options, int rank,
                             uint64_t incarnation, net::Purpose purpose);
-// Throws InvalidArgument where the task that says it has another cluster or other options than the
-// one that hears it.
+// Throws InvalidArgument if the sender has another cluster or other options than the receiver.
 void check_handshake(const net::Handshake& handshake, const cluster::ResolvedCluster& cluster,
                      const distribute::ParameterServerOptions& options);
 

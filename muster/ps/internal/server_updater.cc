@@ -15,7 +15,7 @@ namespace {
 
 using distribute::FlatParameters;
 
-// Stands for the rule of an optimizer whose updates are made elsewhere: it keeps nothing here.
+// Replaces the rule of an optimizer whose updates are made elsewhere: it keeps nothing here.
 class RuleElsewhere final : public optim::UpdateRule {
  public:
   explicit RuleElsewhere(std::string name) : name_(std::move(name)) {}

@@ -1,4 +1,4 @@
-// How a server gives and takes what it holds: the chief reads and writes it.
+// How a server sends and receives its contents: the chief reads and writes them.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -13,11 +13,11 @@ namespace muster::inline v0_1::ps {
 
 namespace {
 
-// What was committed is on its way to all servers.
+// Committed gradients are on their way to all servers.
 constexpr auto kLongestCut = std::chrono::seconds(30);
 constexpr auto kCutLook = std::chrono::milliseconds(500);
 
-// Gives names and forms of `tensors`, and the tensors in that order.
+// Returns names and forms of `tensors`, and the tensors in that order.
 shards::Tensors list_of(const std::map<std::string, Tensor>& named, std::vector<Tensor>* tensors) {
   shards::Tensors list;
   for (const auto& [name, tensor] : named) {
@@ -49,7 +49,7 @@ void ShardServer::answer(Client& client, const shards::Snapshot& request, Define
     }
     changed_.wait_for(lock, kCutLook);
     if (applied_ >= commits || closed_) continue;
-    // A worker that stopped between its commit and its word to this server.
+    // A worker that stopped between its commit and its message to this server.
     std::vector<int> ranks;
     for (const auto& [rank, waiting] : waiting_) {
       if (waiting.ticket != 0) ranks.push_back(rank);
@@ -67,7 +67,7 @@ void ShardServer::answer(Client& client, const shards::Snapshot& request, Define
   }
   lock.unlock();
   const std::map<std::string, Tensor> copy = here.store->copy();
-  // The chief lets the others go on as soon as this is here; what follows takes its time.
+  // The chief lets the others continue as soon as this answer arrives; the rest takes its time.
   send_answer(client.socket, Done());
   if (!request.part.empty()) {
     // The chief knows whether the run can do without this checkpoint.

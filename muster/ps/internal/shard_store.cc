@@ -25,8 +25,8 @@ using distribute::VariableTable;
 
 namespace {
 
-// The optimizers of `train_op` as a server runs them: the rule alone, for the shards of the
-// variables that the entry trains, whose names stand in `logical`.
+// The optimizers of `train_op` as a server runs them: only the rule, for the shards of the
+// variables that the entry trains, whose names are in `logical`.
 optim::TrainOp rules_of(const optim::TrainOp& train_op,
                         const std::map<std::string, VariableSpec>& logical) {
   optim::TrainOp rules;
@@ -108,7 +108,7 @@ ShardStore::ShardStore(const std::vector<ShardOf>& shards, const optim::TrainOp&
     reduces_ = reduces_ || entry.optimizer.reduction();
   }
   if (shared) share(shards, static_cast<size_t>(groups));
-  // Neighbours stand together, each group with about as many bytes as the others.
+  // Neighbours are together, each group with about as many bytes as the others.
   int64_t before = 0;
   std::vector<std::string> names;
   for (const ShardOf& of : shards) {
@@ -334,7 +334,7 @@ void ShardStore::merge(const std::vector<std::unique_ptr<StagedGradients>>& stag
         return one.parts[g].buffers[static_cast<size_t>(parameters[p].buffer)].narrow(
             0, parameters[p].offset, parameters[p].elements);
       };
-      // What a worker did not use holds what was there before.
+      // The gradient of an unused shard holds old numbers.
       const Tensor gradient = gradient_of(all);
       if (into.used[p]) {
         Tensor(gradient).mul_(share(all));
@@ -404,7 +404,7 @@ std::vector<double> ShardStore::apply(StagedGradients& staged, size_t turn,
 
 std::map<std::string, Tensor> ShardStore::tensors(Group& group) const {
   std::map<std::string, Tensor> named = group.parameters->slots();
-  // Those of a group have the factor alone.
+  // The plateaus of a group have only the factor.
   for (const auto& [name, numbers] : plateaus_.tensors()) {
     named.erase(name);
     if (leads_ && &group == groups_.front().get()) named[name] = numbers;

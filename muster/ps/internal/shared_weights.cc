@@ -74,7 +74,7 @@ SharedWeights::Change::~Change() {
 
 SharedWeightsReader::SharedWeightsReader(FileDescriptor file, int64_t bytes, size_t groups)
     : memory_(SharedMemory::map_to_read(std::move(file), bytes)), groups_(groups) {
-  // A group is read by its counter, so there is room for all of them.
+  // A group is read by its counter, so there is space for all of them.
   if (groups >= static_cast<size_t>(bytes) / sizeof(Counter))
     throw corrupt(
         fmt::format("{} bytes of shared weights are said to be {} groups", bytes, groups));

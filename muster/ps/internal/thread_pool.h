@@ -16,8 +16,8 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  // Calls work(0) ... work(size - 1) at the same time, and returns when all have. Throws what the
-  // first of them, in this order, threw.
+  // Calls work(0) ... work(size - 1) at the same time, and returns when all have. Throws the error
+  // of the first of them, in this order.
   void run(const std::function<void(size_t)>& work);
 
  private:

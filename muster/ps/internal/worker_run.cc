@@ -20,7 +20,7 @@ using distribute::FlatParameters;
 
 namespace {
 
-constexpr double kPoll = 1;        // seconds that the ledger lets a request wait
+constexpr double kPoll = 1;        // seconds for which the ledger holds a request
 constexpr double kTellEvery = 10;  // seconds
 
 Error told_to_stop(const std::string& what) {
@@ -46,7 +46,7 @@ void WorkerRun::place(distribute::VariableTable& table, FlatParameters& paramete
   for (size_t t = 0; t < parameters.tables().size(); ++t)
     placed.insert(&parameters.tables().variable(static_cast<int>(t)));
   for (const auto& variable : table.variables()) {
-    // One that no optimizer trains is on no server.
+    // A variable that no optimizer trains is on no server.
     if (!placed.contains(variable.get())) table.bring_here(*variable);
   }
   for (size_t t = 0; t < parameters.tables().size(); ++t) {
@@ -116,7 +116,7 @@ bool WorkerRun::has_penalties() const {
 }
 
 std::map<std::string, Tensor> WorkerRun::here() const {
-  // Of a worker without data there is no model.
+  // Without data a worker has no model.
   if (table_ == nullptr) return {};
   std::map<std::string, Tensor> all = parameters_->slots();  // loss scales
   for (const auto& variable : table_->variables())
@@ -290,7 +290,7 @@ WorkerRun::Parcel WorkerRun::pack(const FlatParameters::Prepared& gradients, con
   shards::Push push{
       .ticket = ticket_, .weight = step.weight, .mean = step.mean, .loss = step.loss.value_or(0)};
   if (!std::ranges::all_of(gradients.updates, std::identity())) push.updates = gradients.updates;
-  // Of one server the ledger is where the gradients are: one word for both.
+  // With one server, the ledger is where the gradients are: one message for both.
   if (connections_.servers() == 1) push.commit = commit;
   return {.push = transfer_->pack(gradients, push), .commit = std::move(commit)};
 }
@@ -337,10 +337,10 @@ WorkerRun::Committed WorkerRun::send_off(const FlatParameters::Prepared& gradien
   await_push();
   const bool claimed = ticket_ != 0;
   std::optional<Transfer::Round> none;
-  // What was computed, and may not be made, counts for nothing: the place of the data stays.
+  // A computed step that may not be made does not count: the position of the data stays.
   if (!claim(/*also_when_told=*/true, &none)) return {.step = step_, .dropped = true};
-  // Where the next step could not be claimed at once, its weights were not fetched either: they are
-  // at most as old as the claim before theirs, which is what max_staleness reckons with.
+  // If the next step could not be claimed at once, its weights were not fetched either: they are at
+  // most as old as the claim before theirs, as max_staleness assumes.
   if (!claimed && steps_ == Steps::kSentAhead) transfer_->fetch();
   auto parcel = std::make_shared<const Parcel>(pack(gradients, step));
   ticket_ = 0;

@@ -1,4 +1,4 @@
-// A worker's part in a run on parameter servers: places the weights, brings them here, takes the
+// A worker's part in a run on parameter servers: places the weights, copies them here, sends the
 // gradients there. Thread safety: belongs to the worker's thread.
 #pragma once
 
@@ -27,8 +27,7 @@ class WorkerRun final : public distribute::SharedRun, public distribute::ServedS
   explicit WorkerRun(std::shared_ptr<ServerConnections> connections)
       : kept_(std::move(connections)), connections_(*kept_) {}
 
-  // --- the build ---
-  // What tasks compare: a line for each variable and optimizer.
+  // --- the build --- The lines that tasks compare: one for each variable and optimizer.
   void set_model(std::vector<std::string> lines) { model_ = std::move(lines); }
   // The parameters lie where they stay. On the chief, the servers build the model, unless they have
   // the state of this run.
@@ -39,22 +38,22 @@ class WorkerRun final : public distribute::SharedRun, public distribute::ServedS
   // Brings the gradients to the servers, where they wait until the step counts, and makes the step
   // that was begun count, and its gradients the weights'.
   struct Step {
-    double weight = 1;                // among those of other workers
+    double weight = 1;                // compared with gradients of other workers
     bool mean = true;                 // else losses are added, and so are gradients
     int64_t rows = 0;                 // its examples
     std::optional<double> loss = {};  // where a learning rate follows it
   };
-  // With ParameterServerOptions::overlap it is on its way when this returns, and what is told is
-  // expected of it.
+  // With ParameterServerOptions::overlap the commit is on its way when this returns, and the result
+  // is an expectation.
   struct Committed {
     int64_t step = 0;      // its number
-    bool dropped = false;  // it came too late, and counts for nothing
+    bool dropped = false;  // it came too late, and does not count
     int64_t rows = 0;      // examples of all workers since this one's last step
   };
   Committed make_step(const distribute::FlatParameters::Prepared& gradients, const Step& step);
   // Gives it back.
   void abandon();
-  // Waits for a step that is on its way; what becomes of it does not matter any more.
+  // Waits for a step that is on its way; its result does not matter any more.
   void stop_push() noexcept;
   std::map<std::string, double> learning_rates() const { return learning_rates_; }
   // Updates so far, as this worker knows.
@@ -100,21 +99,22 @@ class WorkerRun final : public distribute::SharedRun, public distribute::ServedS
     return connections_.ask_ledger(generation_, asked);
   }
   void define();
-  // What servers and ledger hold.
+  // The contents of servers and ledger.
   struct Found {
-    int64_t generation = 0;  // that of all; 0 where they differ, or have none
+    int64_t generation = 0;  // the generation of all; 0 if they differ, or have none
     int64_t most = 0;        // the highest of one of them
   };
   Found look_for_state();
   // Takes part as soon as the chief has begun the run, and all servers are in its generation.
   Place join();
-  // Throws PeerLost naming a server that has not the weights of this run any more: who waits for
-  // the ledger alone would not notice.
+  // Throws PeerLost naming a server that has lost the weights of this run: a worker that waits only
+  // for the ledger would not notice.
   void look_at_servers();
   void check_chief(const char* what) const;
   // All that is in this task by checkpoint name, as views.
   std::map<std::string, Tensor> here() const;
-  // What of it no server has, as the chief has it: to the first server, and from there.
+  // Sends the part of the state that no server has, as the chief has it, to the first server, and
+  // back from there.
   void keep_own();
   void take_own();
   // A tensor that a server holds, and which rows of which tensor of a checkpoint it is.
@@ -126,14 +126,14 @@ class WorkerRun final : public distribute::SharedRun, public distribute::ServedS
     int64_t begin = 0;  // its first row
   };
   std::vector<Held> held_by(size_t server) const;
-  // Gives a server values of what it calls `name`: rows from `first` on, or all.
+  // Writes values to a server under its `name`: rows from `first` on, or all.
   void write_to(size_t server, const std::string& name, std::optional<int64_t> first,
                 const Tensor& values);
-  // Has every server copy what it holds after the same step, and lets the workers go on. `part`
-  // names the file that a server is to write, where it is to; the copies, or what servers made of
-  // them, are still to be received.
+  // Has every server copy its contents after the same step, and lets the workers continue. `part`
+  // names the file that a server is to write, if any; the copies, or the results of the writes, are
+  // still to be received.
   Cut cut(const std::function<std::string(size_t server, int64_t step)>& part);
-  // What the file of a checkpoint says of the parts that servers have written.
+  // The entry in a checkpoint's file about the parts that servers have written.
   formats::SafetensorsParts parts_table(const std::vector<net::shards::Written>& written);
   // Whether servers can read the checkpoint at `prefix`.
   bool see(const std::string& prefix);
@@ -145,7 +145,7 @@ class WorkerRun final : public distribute::SharedRun, public distribute::ServedS
     net::ledger::Commit commit{};
   };
   Parcel pack(const distribute::FlatParameters::Prepared& gradients, const Step& step);
-  // What became of a step.
+  // The result of a step.
   struct Outcome {
     Committed committed{};
     int64_t ticket = 0;  // of the next one; 0: it is still to be claimed
@@ -156,12 +156,12 @@ class WorkerRun final : public distribute::SharedRun, public distribute::ServedS
   // `told` answers the commit, which is asked for again while it has to wait.
   Outcome settle(net::ledger::Committed told, const net::ledger::Commit& commit);
   Committed note(const Outcome& outcome);
-  // Asks for a step until there is one; false when there is none to make. `round` is what
-  // Transfer::pull() is given.
+  // Asks for a step until there is one; false if there is none to make. `round` is the argument of
+  // Transfer::pull().
   bool claim(bool also_when_told, std::optional<Transfer::Round>* round);
   // Sends a step off while the next one is computed.
   Committed send_off(const distribute::FlatParameters::Prepared& gradients, const Step& step);
-  // Waits for the step that is on its way, and takes what came of it.
+  // Waits for the step that is on its way, and takes its result.
   void await_push();
   void tell_staleness();
   // A line of the log now and then, while it waits.
@@ -172,7 +172,7 @@ class WorkerRun final : public distribute::SharedRun, public distribute::ServedS
   std::vector<std::string> model_;
   std::string form_;
   std::unique_ptr<Layout> layout_;
-  std::unique_ptr<Transfer> transfer_;  // of what layout_ says
+  std::unique_ptr<Transfer> transfer_;  // according to layout_
   distribute::VariableTable* table_ = nullptr;
   distribute::FlatParameters* parameters_ = nullptr;
   bool live_ = false;
@@ -181,7 +181,7 @@ class WorkerRun final : public distribute::SharedRun, public distribute::ServedS
   int64_t ticket_ = 0;               // of the step that is made, or of the next one
   int64_t step_ = 0;
   int64_t rows_ = 0;  // examples of all workers so far
-  // How this worker comes to its next step.
+  // How this worker claims its next step.
   enum class Steps {
     kClaimed,    // the ledger is asked before a step is computed
     kSentAhead,  // with overlap, after the first step: a step is computed, and claimed then
@@ -195,9 +195,9 @@ class WorkerRun final : public distribute::SharedRun, public distribute::ServedS
   std::optional<TimePoint> told_waiting_;
   uint64_t saves_ = 0;
   std::optional<bool> see_model_dir_;  // once it is known
-  // [server]: what it calls what it holds; on the chief.
+  // [server]: its names for its contents; on the chief.
   std::vector<std::map<std::string, TensorSpec>> held_;
-  std::unique_ptr<BackgroundTask> push_task_;  // with overlap; it ends before what it uses
+  std::unique_ptr<BackgroundTask> push_task_;  // with overlap; it ends before the objects it uses
 };
 
 }  // namespace muster::inline v0_1::ps

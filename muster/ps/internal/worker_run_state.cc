@@ -1,4 +1,4 @@
-// How the chief reads and writes what the servers hold.
+// How the chief reads and writes the contents of the servers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -114,7 +114,7 @@ void WorkerRun::restore(const CheckpointReader& checkpoint, const std::string& p
       ask(server, restored);
       return;
     }
-    // A little at a time: the chief need not have room for all of it.
+    // A little at a time: the chief need not have memory for all of it.
     for (const Held& held : all) {
       std::optional<int64_t> begin;
       if (held.parts > 1) begin = held.begin;
@@ -142,11 +142,11 @@ distribute::ServedState::Cut WorkerRun::cut(
     try {
       ask_ledger(ledger::Resume());
     } catch (const Error&) {
-      // What went wrong first is what counts; the ledger goes on when this task is gone.
+      // Only the first error counts; the ledger continues when this task is gone.
     }
     throw;
   }
-  // Every server has a copy: the workers go on while it travels, or is written.
+  // Every server has a copy: the workers continue while it is sent, or written.
   if (!ask_ledger(ledger::Resume()).holds) {
     throw Error(ErrorKind::kPeerLost,
                 "this task stood still for so long that the others went on without it; nothing was "
@@ -262,7 +262,7 @@ bool WorkerRun::see_model_dir() {
   see_model_dir_ = false;
   const std::string& directory = connections_.start().model_dir;
   if (directory.empty()) return false;
-  // Only who sees the same directory can tell what is in this file.
+  // Only a server that sees the same directory knows the content of this file.
   const std::string path = join_path(directory, kSightFile);
   const std::string text = fmt::format("{:016x}", connections_.incarnation());
   std::string blind;

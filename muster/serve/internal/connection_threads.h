@@ -34,7 +34,7 @@ class ConnectionThreads {
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::deque<FileDescriptor> waiting_;
-  size_t open_ = 0;  // connections, those that wait for a thread among them
+  size_t open_ = 0;  // connections, including those that wait for a thread
   bool ending_ = false;
   std::vector<std::thread> threads_;
 };

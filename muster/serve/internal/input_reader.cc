@@ -31,7 +31,7 @@ InputReader::InputReader(const std::string& name, const ArrayInfo& info)
   }
   array_.type = info.type;
   for (const int64_t length : info.shape) stated_.push_back(length >= 0);
-  // The batch grows with what is read.
+  // The batch grows with the rows read.
   lengths_.front() = 0;
 }
 

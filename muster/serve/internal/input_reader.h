@@ -13,17 +13,17 @@ namespace muster::inline v0_1::serve::internal {
 
 class InputReader {
  public:
-  // What is given must outlive the reader.
+  // The arguments must outlive the reader.
   InputReader(const std::string& name, const ArrayInfo& info);
 
-  // Reads `value`, which has all axes. `place` is where it stands, for messages.
-  // Throws InvalidArgument for a value of another type, and lists whose length is not the one that
-  // the signature, or the lists before, say.
+  // Reads `value`, which has all axes. `place` is its place, for messages. Throws InvalidArgument
+  // for a value of another type, and lists whose length differs from the signature, or from the
+  // lists before.
   void read_rows(JsonValue value, const std::string& place);
   // Reads the value of one more row: all axes but the batch.
   void read_row(JsonValue value, const std::string& place);
   // Reads the feature of one more example: as read_row(), but a list of one may be a bare value,
-  // and what has several axes may be a flat list, as it is in a tf.Example.
+  // and a value of several axes may be a flat list, as in a tf.Example.
   void read_feature(JsonValue value, const std::string& place);
 
   // Returns the array of all that was read.

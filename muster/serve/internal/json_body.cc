@@ -14,7 +14,7 @@ namespace {
 
 template <typename Container>
 int64_t exact_count(const Container& of) {
-  constexpr size_t kSaturated = 0xFFFFFF;  // what size() says of more, too
+  constexpr size_t kSaturated = 0xFFFFFF;  // size() returns this also for more
   const size_t count = of.size();
   return count < kSaturated ? static_cast<int64_t>(count) : std::distance(of.begin(), of.end());
 }

@@ -9,19 +9,19 @@
 
 namespace muster::inline v0_1::serve::internal {
 
-// Nesting beyond this is refused; no array of a model has so many axes.
+// Nesting beyond this is refused; no array of a model has this many axes.
 inline constexpr size_t kMaxDepth = 64;
 
 // A value, where its parser holds it.
 using JsonValue = simdjson::dom::element;
 using JsonKind = simdjson::dom::element_type;
 
-// Reads `text`; `parser` must outlive what is returned. Throws InvalidArgument with line and column
-// for what is no JSON (NaN and infinity are none), for a number that neither a double nor, where it
+// Reads `text`; `parser` must outlive the result. Throws InvalidArgument with line and column for
+// text that is no JSON (NaN and infinity are none), for a number that neither a double nor, if it
 // is written as a whole one, 64 bits hold, and for nesting deeper than kMaxDepth.
 JsonValue parse_body(simdjson::dom::parser& parser, std::string_view text);
 
-// What a list or an object holds. REQUIRES: that the value is one.
+// The content of a list or an object. REQUIRES: that the value is one.
 inline simdjson::dom::array list_in(JsonValue value) { return value.get_array().value_unsafe(); }
 inline simdjson::dom::object object_in(JsonValue value) {
   return value.get_object().value_unsafe();
@@ -30,7 +30,7 @@ inline simdjson::dom::object object_in(JsonValue value) {
 // Values inside of a list or an object, each once; 0 of others.
 int64_t count_in(JsonValue value);
 
-// Gives "a text", "a list" and so on, for messages.
+// Returns "a text", "a list" and so on, for messages.
 std::string_view kind_name(JsonValue value);
 
 }  // namespace muster::inline v0_1::serve::internal

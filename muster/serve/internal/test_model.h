@@ -62,12 +62,12 @@ class TestModel : public Model {
   }
 
   std::atomic<int> calls{0};
-  std::shared_future<void> go;  // where there is one, run() waits for it
+  std::shared_future<void> go;  // if there is one, run() waits for it
   std::mutex mutex;
   std::vector<int64_t> batches;  // the rows of each
 
  private:
-  // For each example its number of bytes, twice. Fails for one that is "666".
+  // For each example its number of bytes, twice. Fails for the example "666".
   static Arrays lengths(const Array& examples) {
     std::vector<float> values;
     for (const std::string& text : examples.texts) {

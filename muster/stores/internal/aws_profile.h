@@ -22,7 +22,7 @@ struct AwsProfile {
 };
 
 // Reads the profile that AWS_PROFILE names, else "default", of AWS_SHARED_CREDENTIALS_FILE (else
-// ~/.aws/credentials) and AWS_CONFIG_FILE (else ~/.aws/config). Returns NotFound when AWS_PROFILE
+// ~/.aws/credentials) and AWS_CONFIG_FILE (else ~/.aws/config). Returns NotFound if AWS_PROFILE
 // names one that is in neither.
 Result<AwsProfile> read_aws_profile(const Environment& environment);
 

@@ -1,6 +1,6 @@
-// Signatures of Amazon's services, version 4. libcurl has such a signer, but those of Debian sign
-// the query in the order in which it is given, and with the time of this machine alone, however
-// wrong that is; so requests are signed here, with OpenSSL's hashes. Thread safety: pure functions.
+// Signatures of Amazon's services, version 4. libcurl has such a signer, but Debian's versions sign
+// the query in the given order, and only with the time of this machine, however wrong that is; so
+// requests are signed here, with OpenSSL's hashes. Thread safety: pure functions.
 #pragma once
 
 #include <map>
@@ -26,7 +26,7 @@ struct SignedRequest {
   std::string payload_hash{};                    // hex of its SHA-256
 };
 
-// Returns all headers to send but Host: those of the request, and "x-amz-date",
+// Returns all headers to send except Host: the headers of the request, and "x-amz-date",
 // "x-amz-content-sha256" (for "s3"), "x-amz-security-token" and "authorization".
 std::vector<std::string> sign(const SignedRequest& request, const SigningKey& key,
                               const std::string& region, const std::string& service,

@@ -1,4 +1,4 @@
-// What tests of stores share. Thread safety: pure functions.
+// Helpers that tests of stores share. Thread safety: pure functions.
 #pragma once
 
 #include <algorithm>

@@ -26,7 +26,7 @@ class GcsService::Upload : public PartUpload {
   const std::string session_;  // a URL
   uint64_t sent_ = 0;          // bytes that the service has
   uint32_t crc_ = 0;           // of all parts
-  std::string answer_;         // what the service says of the finished object
+  std::string answer_;         // the service's answer about the finished object
   bool open_ = true;
 };
 

@@ -6,7 +6,7 @@
 namespace muster::inline v0_1::stores::internal {
 namespace {
 
-// Appended bytes go to the store without a flush when there are so many.
+// Appended bytes go to the store without a flush when there are this many.
 constexpr uint64_t kMostUnsent = uint64_t{32} << 20;
 
 }  // namespace
@@ -35,7 +35,7 @@ Status GrowingObject::flush() {
   if (unsent_ == 0) return {};
   Result<ObjectInfo> sent = small_ ? service_.put(object_, bytes_of(content_))
                                    : service_.extend(object_, base_, bytes_of(content_));
-  // What was not sent stays for the next flush.
+  // Bytes that were not sent stay for the next flush.
   if (!sent.ok()) {
     if (!small_) in_doubt_ = unsent_;
     return sent.error();

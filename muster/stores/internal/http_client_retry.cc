@@ -14,8 +14,8 @@
 namespace muster::inline v0_1::stores::internal {
 namespace {
 
-// A number in [0, 1) that differs between processes and calls, so that those who failed together do
-// not come back together.
+// A number in [0, 1) that differs between processes and calls, so that clients that failed together
+// do not come back together.
 double jitter() {
   static std::atomic<uint64_t> calls{0};
   return Random(derive_key(id_of("muster.stores.retry"),
@@ -26,9 +26,9 @@ double jitter() {
 // How often something may be learned in one request, so that a server cannot lead us in circles.
 constexpr int kMostLessons = 4;
 
-// Of failing, before the log says so.
+// Seconds of failing before the log says so.
 constexpr double kSilentSeconds = 1;
-// Between two lines. The tries are up to 10 s away from each other: it comes to about 15 s.
+// Seconds between two lines. The tries are up to 10 s apart: the lines come about every 15 s.
 constexpr double kSecondsBetweenWarnings = 10;
 
 }  // namespace
@@ -81,7 +81,7 @@ Result<HttpResponse> perform_with_retries(HttpClient& client, const Retried& req
       return response;
     }
     if (!failed) {
-      // What stood still has failed for so long already.
+      // A request that stood still has failed for this long already.
       failed = response.timed_out
                    ? std::max(tried, clock.now() - from_seconds(limits.stall_timeout))
                    : clock.now();
@@ -97,8 +97,8 @@ Result<HttpResponse> perform_with_retries(HttpClient& client, const Retried& req
                             ? std::min(limits.connect_retry_timeout, limits.retry_timeout).count()
                             : limits.retry_timeout.count();
     if (failing + wait > most) return response;
-    // The first failures are everyday life; who waits for longer should know what for. A try whose
-    // time ran out was a long wait already.
+    // The first failures are normal; a user who waits for longer should learn the reason. A try
+    // whose time ran out was a long wait already.
     const bool is_long = response.timed_out || failing + wait >= kSilentSeconds;
     if (is_long && client.may_warn()) {
       warned = true;

@@ -24,8 +24,7 @@ Error wrong_list(const ObjectName& directory, const std::string& why) {
       "the service, or a proxy before it, has an error: compare with a list by its own tools");
 }
 
-// Says what is wrong with a name of the list; "" when nothing is. What is a prefix ends with a
-// slash.
+// Returns the fault of a name in the list; "" if there is none. A prefix ends with a slash.
 std::string fault_of(std::string_view name, const std::string& prefix, bool flat, bool is_prefix) {
   if (!name.starts_with(prefix)) return "does not lie in it";
   std::string_view rest = name.substr(prefix.size());
@@ -57,7 +56,7 @@ Status check_names(const ListPage& page, const ObjectName& directory, bool flat)
 
 Status list_pages(ObjectService& service, const ObjectName& directory, bool flat, int most,
                   Clock& clock, const std::function<Seen(ListPage&)>& take) {
-  std::unordered_set<size_t> asked;  // hashes of what asked for the pages
+  std::unordered_set<size_t> asked;  // hashes of the tokens that requested the pages
   std::string next;
   size_t pages = 0, idle = 0, names = 0;
   TimePoint said = clock.now();

@@ -9,25 +9,25 @@
 
 namespace muster::inline v0_1::stores::internal {
 
-// What a page was good for.
+// The result of a page.
 enum class Seen {
   kNothingNew,
   kSomethingNew,
   kEnough,  // no further page is wanted
 };
 
-// Gives the pages of what is in `directory` to `take`, in their order, until there are no more.
-// `flat` and `most` are those of ObjectService::list(). A list that takes long is said in the log
-// every ten seconds. Returns what the service returns, and Corrupt, naming what is wrong, where
+// Passes the pages of `directory` to `take`, in their order, until there are no more. `flat` and
+// `most` are as in ObjectService::list(). A list that takes long is logged every ten seconds.
+// Returns the service's errors, and Corrupt, naming the fault, if
 //
-// - a name does not begin with what was asked for, holds a further slash where the list is not
-//   flat, has more than 1024 bytes, or a zero byte;
-// - a page asks for one that was there before, 1,000 pages in a row bring nothing new, or it comes
-//   to more than 100,000 pages or 10,000,000 names.
+// - a name does not begin with the requested prefix, holds a further slash if the list is not flat,
+//   has more than 1024 bytes, or a zero byte;
+// - a page asks for an earlier one, 1,000 pages in a row bring nothing new, or it comes to more
+//   than 100,000 pages or 10,000,000 names.
 Status list_pages(ObjectService& service, const ObjectName& directory, bool flat, int most,
                   Clock& clock, const std::function<Seen(ListPage&)>& take);
 
-// The first page that holds something, or one that holds nothing.
+// The first page with entries, or one without any if there are none.
 Result<ListPage> first_page(ObjectService& service, const ObjectName& directory, bool flat,
                             int most, Clock& clock);
 

@@ -1,4 +1,4 @@
-// What uploads by parts have in common at Amazon and at Google, whose XML API is that of S3. Thread
+// The common part of uploads by parts at Amazon and at Google, whose XML API equals S3's. Thread
 // safety: pure functions.
 #pragma once
 
@@ -10,14 +10,13 @@
 
 namespace muster::inline v0_1::stores::internal {
 
-// Returns the id of the upload that a service has begun, out of its answer. `variable` is the one
-// that says where the service is, for the hint of an answer that names none.
+// Returns the id of the upload that a service has begun, out of its answer. `variable` is the
+// variable for the service's address, for the hint if the answer names no upload.
 Result<std::string> upload_id_of(const std::string& body, const ObjectName& object,
                                  const std::string& variable);
 
-// Returns the bytes of part `number`, from 1 on, where the first has `first`. There are 10,000
-// parts at most: those that double after each thousand reach 8 TiB, beyond the largest object there
-// may be.
+// Returns the bytes of part `number`, from 1 on, if the first has `first`. There are 10,000 parts
+// at most: sizes that double after each thousand reach 8 TiB, beyond the largest possible object.
 size_t bytes_of_part(size_t first, int number);
 
 }  // namespace muster::inline v0_1::stores::internal

@@ -31,7 +31,7 @@ class ObjectFileSystem : public FileSystem {
   // The name of an object; InvalidArgument for a bucket alone.
   Result<ObjectName> file_name(const std::string& path) const;
   Result<ObjectName> any_name(const std::string& path) const;
-  // What stands below a directory: nothing, only its marker, or something.
+  // The content below a directory: nothing, only its marker, or something.
   enum class Below { kNothing, kMarker, kSomething };
   Result<Below> below(const ObjectName& directory);
 

@@ -24,11 +24,11 @@ struct ObjectName {
   std::string uri() const { return scheme + "://" + bucket + (key.empty() ? "" : "/" + key); }
   // Another object of the same bucket.
   ObjectName with_key(std::string other) const { return {scheme, bucket, std::move(other)}; }
-  // What keys inside of this directory begin with: "a/b/", and "" for the bucket.
+  // The prefix of keys inside of this directory: "a/b/", and "" for the bucket.
   std::string directory_prefix() const;
-  // Whether a slash stands in front of the key, or follows another.
+  // Whether a slash precedes the key, or follows another.
   bool has_empty_part() const;
-  // The hint for such a name that is not there: it shows the name without the empty parts.
+  // The hint for such a missing name: it shows the name without the empty parts.
   std::string empty_part_hint() const;
 };
 
@@ -36,7 +36,7 @@ struct ObjectName {
 // the object's name. Returns InvalidArgument when there is no bucket.
 Result<ObjectName> parse_object_name(std::string_view scheme, const std::string& uri);
 
-// Writes each byte but letters, digits, "-._~" (and "/" where it is kept) as "%2F".
+// Writes each byte except letters, digits, "-._~" (and "/" if it is kept) as "%2F".
 std::string percent_encode(std::string_view text, bool keep_slashes = false);
 
 // The parameters of a URL, in the order in which signatures want them.

@@ -20,7 +20,7 @@ ObjectInfo info_of(const HttpResponse& response) {
   info.version = response.header("etag");
   info.size = parse_size(response.header("content-length")).value_or(0);
   info.modified_seconds = parse_http_date(response.header("last-modified"));
-  // The ETag is the MD5 of what was sent in one request, unless the object is encrypted with keys
+  // The ETag is the MD5 of the bytes sent in one request, unless the object is encrypted with keys
   // of the customer's.
   const std::string encryption = response.header("x-amz-server-side-encryption");
   if (!encryption.starts_with("aws:kms") &&
@@ -130,7 +130,7 @@ Result<std::string> S3Service::copy_part(const ObjectName& object, const std::st
 
 Result<ObjectInfo> S3Service::copy_in_parts(const ObjectName& from, const ObjectInfo& info,
                                             const ObjectName& to, Bytes tail) {
-  // What the service copies has whatever checksums it has.
+  // An object that the service copies keeps its checksums.
   Result<std::unique_ptr<Upload>> begun = Upload::begin(*this, to, false);
   if (!begun.ok()) return begun.error();
   Upload& upload = *begun.value();

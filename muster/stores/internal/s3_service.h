@@ -45,32 +45,33 @@ class S3Service : public ObjectService {
     Query query{};
     std::map<std::string, std::string> headers{};  // names in small letters
     Bytes body{};
-    // The body is an object or a part of one: it may go with a checksum in place of a signature.
+    // The body is an object or a part of one: it may be sent with a checksum in place of a
+    // signature.
     bool is_content = false;
     bool begins_parts = false;  // says that parts will come with checksums
     bool slow = false;          // the service works on it for long
     bool answers_late = false;  // 200 comes before the work is done: an error may be in the body
 
-    // What the tries come to.
+    // The result of the tries.
     std::string body_hash{};               // computed by the first that needs it
     std::string checksum{};                // of the body, that went with the last; empty: none
     bool checked = false;                  // whether the last spoke of checksums at all
-    bool unchecked = false;                // whether one that did was refused for it
+    bool unchecked = false;                // whether a request with a checksum was refused for it
     std::optional<SigningKey> used_key{};  // that the last was signed with
   };
 
   // Builds and signs one try.
   Result<HttpRequest> build(Call& call);
-  // Learns from an answer what the next try needs.
+  // Derives the next try from an answer.
   RetryDecision judge(Call& call, const HttpResponse& response);
   Result<HttpResponse> send(Call call, Cancellation* cancellation = nullptr);
-  // Does the same, and leaves what the tries came to in `call`.
+  // Does the same, and leaves the result of the tries in `call`.
   Result<HttpResponse> send_call(Call& call, Cancellation* cancellation);
   Error error_of(const Call& call, const HttpResponse& response);
   std::string region_of(const std::string& bucket);
   // Where requests for this bucket go, without its name: "https://s3.eu-west-1.amazonaws.com".
   std::string endpoint_of(const std::string& bucket);
-  // Whether contents go with a checksum.
+  // Whether contents are sent with a checksum.
   bool uses_checksums() const;
 
   // A part of an upload that the service has.
@@ -97,7 +98,7 @@ class S3Service : public ObjectService {
   std::atomic<bool> knows_checksums_;
   std::atomic<bool> copies_parts_{true};  // until the service answers that it copies none
   std::mutex mutex_;
-  std::map<std::string, std::string> regions_;  // of buckets, as the service told
+  std::map<std::string, std::string> regions_;  // of buckets, as the service reported them
   double clock_offset_ = 0;                     // the service's time minus ours, in seconds
 };
 

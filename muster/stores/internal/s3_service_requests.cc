@@ -1,4 +1,4 @@
-// How S3Service signs its requests, and what it learns from their answers.
+// How S3Service signs its requests, and which facts it derives from their answers.
 #include <algorithm>
 #include <cmath>
 #include <pugixml.hpp>
@@ -27,7 +27,7 @@ S3Words words_of(const std::string& body) {
   return {error.child_value("Code"), error.child_value("Message"), error.child_value("Region")};
 }
 
-// Whether the answer of a request that answers late came to its end, and is no error:
+// Whether the answer of a request that answers late is complete, and is no error:
 // <CopyObjectResult>, <CopyPartResult> or <CompleteMultipartUploadResult>.
 bool tells_result(const std::string& body) {
   pugi::xml_document xml;
@@ -42,8 +42,8 @@ bool is_region(const std::string& text) {
   });
 }
 
-// Whether a service refuses a request for the checksum that it carries, and not for something else:
-// some do not know the header, and each says so in other words.
+// Whether a service refuses a request for the checksum that it carries, and not for another reason:
+// some do not know the header, and each says so in its own way.
 bool refuses_checksums(int status, const S3Words& words) {
   if (status != 400 && status != 501) return false;
   return words.code == "NotImplemented" || words.code == "InvalidArgument" ||
@@ -72,7 +72,7 @@ std::string S3Service::endpoint_of(const std::string& bucket) {
 }
 
 bool S3Service::uses_checksums() const {
-  // What is signed as a whole needs no second checksum.
+  // A request that is signed as a whole needs no second checksum.
   return knows_checksums_ && (!options_.endpoint.starts_with("http:") || options_.unsigned_http);
 }
 
@@ -155,7 +155,7 @@ RetryDecision S3Service::judge(Call& call, const HttpResponse& response) {
     return RetryDecision::kAtOnce;
   }
   if (status == 403) {
-    // A clock that is minutes off makes signatures worthless; a HEAD does not say that in words.
+    // A clock that is minutes off makes signatures worthless; a HEAD does not explain that.
     const double theirs = parse_http_date(response.header("date"));
     const double ours = options_.limits.clock->wall_seconds();
     std::lock_guard lock(mutex_);
@@ -167,7 +167,7 @@ RetryDecision S3Service::judge(Call& call, const HttpResponse& response) {
   }
   if (words.code == "ExpiredToken" || words.code == "InvalidToken" ||
       words.code == "TokenRefreshRequired") {
-    // Those that stand in the environment stay what they are, however often they are tried.
+    // Credentials from the environment stay the same, however often they are tried.
     return call.used_key && credentials_.renew(*call.used_key) ? RetryDecision::kAtOnce
                                                                : RetryDecision::kFinal;
   }

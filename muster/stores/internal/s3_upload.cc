@@ -10,7 +10,7 @@ namespace muster::inline v0_1::stores::internal {
 namespace {
 
 // The ETag of the object that these parts make: the MD5 of their MD5s, and how many there are.
-// Empty where the ETags of the parts are no MD5s, as of objects under keys of the customer's.
+// Empty if the ETags of the parts are no MD5s, as of objects under keys of the customer's.
 template <typename Part>
 std::string etag_of(const std::map<int, Part>& parts) {
   Md5 digest;
@@ -66,7 +66,7 @@ Status S3Service::Upload::finish() {
   for (const auto& [number, part] : parts_) {
     body += "<Part><PartNumber>" + std::to_string(number) + "</PartNumber><ETag>" + part.etag +
             "</ETag>";
-    // The service wants to hear all of them again.
+    // The service requires all of them again.
     if (!part.checksum.empty()) body += "<ChecksumCRC32C>" + part.checksum + "</ChecksumCRC32C>";
     body += "</Part>";
   }

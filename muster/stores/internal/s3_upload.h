@@ -11,7 +11,7 @@ namespace muster::inline v0_1::stores::internal {
 
 class S3Service::Upload : public PartUpload {
  public:
-  // With `checksums` all parts go with one, where the service knows them.
+  // With `checksums` all parts are sent with one, if the service knows them.
   static Result<std::unique_ptr<Upload>> begin(S3Service& service, const ObjectName& object,
                                                bool checksums);
   Upload(S3Service& service, ObjectName object, std::string id, bool checksums);

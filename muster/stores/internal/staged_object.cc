@@ -78,7 +78,7 @@ Status StagedObject::begin_upload() {
 
 int StagedObject::most_in_flight() const {
   if (!upload_->parallel()) return 1;
-  // Of parts that have become larger, as those of large objects do, fewer hold as much memory.
+  // Parts that have become larger, as in large objects, need as much memory in a smaller number.
   constexpr size_t kLeast = 4;
   const auto most = static_cast<size_t>(std::max(1, transfers_->limits.parts_in_flight));
   const size_t as_large = most * transfers_->limits.part_bytes / part_bytes_;

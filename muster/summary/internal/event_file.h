@@ -1,5 +1,5 @@
-// What every event file has: a name by which TensorBoard knows it, and a first record. Thread
-// safety: free functions.
+// The common part of every event file: a name by which TensorBoard knows it, and a first record.
+// Thread safety: free functions.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,7 @@ UniqueNumbers by_bits(const Tensor& all, int64_t size) {
   for (int64_t i = 0; i < count; ++i) {
     if (given[i] >= 0) bits[static_cast<size_t>(given[i]) / 64] |= uint64_t{1} << (given[i] % 64);
   }
-  std::vector<int64_t> before(words);  // how many numbers are less than those of a word
+  std::vector<int64_t> before(words);  // for each word, how many numbers come before it
   int64_t found = 0;
   for (size_t w = 0; w < words; ++w) {
     before[w] = found;
@@ -78,7 +78,8 @@ UniqueNumbers unique_numbers(const Tensor& given, int64_t size) {
     auto [numbers, places, counts] = at::_unique2(given, /*sorted=*/true, /*return_inverse=*/true);
     return {std::move(numbers), std::move(places)};
   }
-  constexpr int64_t kWordsOfANumber = 32;  // sorting costs as much as looking at so many
+  constexpr int64_t kWordsOfANumber = 32;  // sorting one number costs as much as looking at this
+                                           // many words
   return size / 64 <= kWordsOfANumber * given.numel() ? by_bits(given, size) : by_sorting(given);
 }
 

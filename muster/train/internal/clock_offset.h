@@ -1,5 +1,5 @@
-// How far the clock of one task is from that of another, from meetings that both noted.
-// Thread safety: a pure function.
+// The offset between the clocks of two tasks, from meetings that both recorded. Thread safety: a
+// pure function.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,10 @@ struct ClockOffset {
   int64_t uncertainty = 0;  // the true offset is not further than this from `offset`
 };
 
-// Of `theirs` to `reference`, which noted the same meetings, at least one. Each meeting bounds the
-// offset from both sides: they left after the reference came, and it left after they came. The
-// middle is taken, as of a message and its answer (D. L. Mills, RFC 5905, section 8); 0 where it
-// lies between the bounds, since tasks of one machine share a clock.
+// The offset of `theirs` to `reference`, which recorded the same meetings, at least one. Each
+// meeting bounds the offset from both sides: they left after the reference came, and it left after
+// they came. The middle is taken, as of a message and its answer (D. L. Mills, RFC 5905, section
+// 8); 0 if it lies between the bounds, since tasks of one machine share a clock.
 ClockOffset clock_offset(const std::vector<Meeting>& reference, const std::vector<Meeting>& theirs);
 
 }  // namespace muster::inline v0_1::internal

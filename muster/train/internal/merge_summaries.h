@@ -14,11 +14,11 @@ namespace muster::inline v0_1::internal {
 // A histogram as it travels to the other replicas.
 nlohmann::json histogram_json(const formats::Histogram& histogram);
 
-// `parts` holds what each replica has: {"scalars": {tag: [[batch, value, weight], ...]},
+// `parts` holds each replica's values: {"scalars": {tag: [[batch, value, weight], ...]},
 // "histograms": {tag: histogram_json()}}. Throws InvalidArgument when a tag is of two kinds.
 std::vector<formats::SummaryValue> merge_summaries(const std::vector<nlohmann::json>& parts);
 
-// The error for a tag that stands for values of two kinds.
+// The error for a tag that is used for values of two kinds.
 Error mixed_kinds(const std::string& tag);
 
 }  // namespace muster::inline v0_1::internal

@@ -1,5 +1,5 @@
-// The steps of a model function: batches go in, updates come out, and what was measured of them.
-// Thread safety: belongs to the replica's thread.
+// The steps of a model function: batches go in, updates and measurements come out. Thread safety:
+// belongs to the replica's thread.
 #pragma once
 
 #include <cstdint>
@@ -35,21 +35,21 @@ class ModelTraining {
   ModelTraining(const ModelFn& model_fn, const TrainerOptions& options, Engine& engine, Pace& pace,
                 StepTrace& trace);
 
-  // Builds the model on this batch, for the engine. Gives what the model function said, without
-  // what trains.
+  // Builds the model on this batch, for the engine. Returns the model function's spec, without its
+  // training part.
   EstimatorSpec build(const Element& element);
   // The layers of its models, on the chief where summaries are written.
   const std::optional<formats::GraphDef>& graph() const { return graph_; }
 
   // Before a step: whether it is measured is known then.
   void begin_step();
-  // Makes it. `wishes` gives StepInput::stop, save and profile_steps, and is asked with every
-  // batch. One that is not finite updates nothing, as `non_finite` has it.
+  // Makes the step. `wishes` returns StepInput::stop, save and profile_steps, and is called with
+  // every batch. A step that is not finite updates nothing, according to `non_finite`.
   distribute::StepResult make(distribute::ReplicaInput& input, NonFiniteSteps& non_finite,
                               const std::function<distribute::StepInput()>& wishes);
 
-  // --- of the step that was made; all replicas ask together ---
-  // What it measured; nothing where that was not wanted. The next step is measured by itself.
+  // --- after a step; all replicas call together --- Its measurements; nothing if they were not
+  // requested. The next step is measured by itself.
   std::optional<std::map<std::string, double>> metrics();
   // Its summaries where they are due, else nullptr; they live until the next call.
   const std::vector<formats::SummaryValue>* summaries();

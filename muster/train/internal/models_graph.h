@@ -1,5 +1,4 @@
-// The graph of what a model function found with ModelContext::model().
-// Thread safety: as the context.
+// The graph of the models of ModelContext::model(). Thread safety: as the context.
 #pragma once
 
 #include "muster/formats/graph_def.h"
@@ -8,7 +7,7 @@
 namespace muster::inline v0_1::internal {
 
 // The layers of all models that were called, in the order of their names, each in a scope of its
-// name. One whose layers cannot be asked without data is left out, and the log says why.
+// name. A model whose layers cannot be listed without data is left out, and the log says why.
 formats::GraphDef graph_of_models(const ModelContext& context);
 
 }  // namespace muster::inline v0_1::internal

@@ -1,5 +1,5 @@
-// Counts the steps of a run that were not finite, and does with them what the policy says.
-// Thread safety: belongs to the replica's thread.
+// Counts the steps of a run that were not finite, and applies the policy to them. Thread safety:
+// belongs to the replica's thread.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ class NonFiniteSteps {
   // Both outlive it.
   NonFiniteSteps(const TrainerOptions& options, Engine& engine);
 
-  // Before the first batch of every step: what a forward pass writes by itself, as statistics of
-  // batches, can be put back.
+  // Called before the first batch of every step: values that a forward pass writes by itself, such
+  // as statistics of batches, can be restored.
   void begin_step();
   // A step was not finite. `roll_back` returns to the last save and gives its prefix. Throws
   // NonFinite, on all replicas, when the limit is reached.

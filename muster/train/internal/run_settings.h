@@ -1,4 +1,4 @@
-// What all replicas of a run must have alike. Thread safety: a pure function.
+// The settings that all replicas of a run must share. Thread safety: a pure function.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,7 @@ class StepMetrics {
   void add(const std::map<std::string, Metric>& metrics);
   // Makes the results over all replicas, which must have the same names; all call it together.
   void merge(distribute::Exchange& exchange);
-  // Adds a number that is the same on all replicas to the results, where no metric has its name.
+  // Adds a number that is the same on all replicas to the results, if no metric has its name.
   void add_result(const std::string& name, double value) { results_.emplace(name, value); }
   // By name, of the step that was merged last.
   const std::map<std::string, double>& results() const { return results_; }

@@ -1,7 +1,7 @@
-// Records steps of a run on each of its replicas, and brings them together on one time line.
-// Thread safety: belongs to the replica's thread.
+// Records steps of a run on each of its replicas, and brings them together on one time line. Thread
+// safety: belongs to the replica's thread.
 //
-// All replicas make the same calls in the same order, those of several threads and tasks too: which
+// All replicas, also on several threads and tasks, make the same calls in the same order: which
 // steps are recorded travels with each step's gradients, so none waits for one that does not know.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace muster::inline v0_1::internal {
 
 class StepProfile {
  public:
-  // `replica` and `trace` outlive it; `clock` tells the date.
+  // `replica` and `trace` outlive it; `clock` gives the date.
   StepProfile(distribute::Replica& replica, StepTrace& trace, Clock& clock)
       : replica_(replica), trace_(trace), clock_(clock) {}
   StepProfile(const StepProfile&) = delete;
@@ -31,15 +31,15 @@ class StepProfile {
   void end_step(int64_t global_step) {
     if (left_ > 0) note_step(global_step);
   }
-  // Behind take(): the next `steps` are recorded, where none are now and `steps` is not 0. It is
-  // what StepResult has, the same on all replicas.
+  // After take(): the next `steps` are recorded, if none are now and `steps` is not 0. It is the
+  // value in StepResult, the same on all replicas.
   void follow(int64_t steps) {
     if (steps > 0 && left_ == 0) start(steps);
   }
   // No step follows.
   void end_run();
-  // Where the steps are over, they are gathered, and the chief gets what all replicas did; nothing
-  // elsewhere, and as long as they are not.
+  // Once the steps are over, they are gathered, and the chief gets the records of all replicas;
+  // nothing elsewhere, and before that.
   std::optional<formats::Timeline> take() {
     if (!over_) return {};
     return gather();

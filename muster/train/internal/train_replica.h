@@ -16,8 +16,9 @@ struct Attempt {
   bool saved = false;
 };
 
-// Trains as train() says, on this replica. `failing` is called before the other replicas learn that
-// this one cannot go on. Where it throws, `attempt` says how far it came, unless it is nullptr.
+// Trains as train() documents, on this replica. `failing` is called before the other replicas learn
+// that this one cannot continue. If it throws, `attempt` says how far it came, unless it is
+// nullptr.
 TrainResult train_replica(const ModelFn& model_fn, const InputFn& input_fn,
                           const TrainerOptions& options, distribute::Replica& replica,
                           const std::function<void()>& failing, Attempt* attempt = nullptr);

@@ -9,8 +9,8 @@
 namespace muster::inline v0_1::internal {
 
 // The position of each of `workers`, as its iterator restores it; "" is the beginning. `train` is
-// what ReplicaInput::save() or a run on servers gave; `prefix` is how messages call the checkpoint.
-// Throws InvalidArgument when it holds the positions of another number of workers.
+// the result of ReplicaInput::save() or of a run on servers; `prefix` is the checkpoint's name in
+// messages. Throws InvalidArgument if it holds the positions of another number of workers.
 std::vector<std::string> positions_of_workers(const nlohmann::json& train, int workers,
                                               const std::string& prefix);
 

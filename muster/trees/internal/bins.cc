@@ -94,7 +94,7 @@ class Cutter {
         "hash it into fewer, or let it be numeric");
   }
 
-  // All ranges, where there are few; else those in which a quantile is.
+  // All ranges, if there are few; else the ranges that contain a quantile.
   std::vector<Range> chosen(std::vector<Range> ranges) {
     if (every_ && ranges.size() <= kValues) return ranges;
     every_ = false;
@@ -109,7 +109,7 @@ class Cutter {
     return around;
   }
 
-  // What is in `ranges`, by `bits` more.
+  // Refines `ranges` by `bits` more.
   std::vector<Range> refine(const std::vector<Range>& ranges, int bits) {
     const size_t width = size_t{1} << bits;
     const int shift = kKeyBits<Number> - known_bits_ - bits;
@@ -142,8 +142,8 @@ class Cutter {
     return found;
   }
 
-  // Adds the table that leads from what is known of a value to its range, 0 where there is none:
-  // the first one by the first bits, the others by the range of the table before and the next bits.
+  // Adds the table that leads from the known bits of a value to its range, 0 if there is none: the
+  // first one by the first bits, the others by the range of the table before and the next bits.
   void add_slots(const std::vector<Range>& ranges) {
     std::vector<uint16_t> table(
         tables_.empty() ? size_t{1} << kFirstBits : (kValues + 1) << kNextBits, 0);
@@ -195,7 +195,7 @@ struct FloatEdges {
   }
 };
 
-// The rows from `begin` to `end` of a feature; bin 0 is there already.
+// The rows from `begin` to `end` of a feature; bin 0 is set already.
 void bin_floats(const std::vector<float>& column, const FloatEdges& edges, size_t begin, size_t end,
                 size_t feature, BinnedRows* binned) {
   const uint32_t* keys = edges.keys.data();
@@ -248,7 +248,7 @@ BinnedRows bin_rows(const Rows& rows, const Bins& bins) {
   std::vector<FloatEdges> edges;
   for (size_t f = 0; f < features; ++f)
     edges.emplace_back(rows.is_in_double(f) ? std::vector<double>() : bins.upper[f]);
-  constexpr size_t kBlock = 4096;  // so that what is written stays in the cache
+  constexpr size_t kBlock = 4096;  // so that the written bytes stay in the cache
   for (size_t begin = 0; begin < count; begin += kBlock) {
     const size_t end = std::min(count, begin + kBlock);
     for (size_t f = 0; f < features; ++f) {

@@ -11,7 +11,7 @@
 
 namespace muster::inline v0_1::trees {
 
-// Bin 0 holds what is missing, bin b > 0 the values up to upper[b - 1] that are in no bin before.
+// Bin 0 holds missing values, bin b > 0 the values up to upper[b - 1] that are in no bin before.
 inline constexpr int64_t kMaxBins = 256;
 
 // Where the features are cut.
@@ -44,7 +44,7 @@ struct BinnedRows {
 // numbers, are counted by their first 16 bits, then those around a quantile by 8 more, and by 8
 // more; doubles in the same way, 8 bits at a time. Counts are whole numbers, so bins do not depend
 // on how rows are divided or ordered. `category`: those features have a bin for each value; throws
-// InvalidArgument, naming the feature, where these are more than 255.
+// InvalidArgument, naming the feature, if these are more than 255.
 Bins make_bins(const Rows& rows, const std::vector<bool>& category, distribute::Exchange& exchange);
 // REQUIRES: `bins` were made of these rows, and maybe others.
 BinnedRows bin_rows(const Rows& rows, const Bins& bins);

@@ -20,7 +20,7 @@ Tensor doubles(const std::vector<double>& values) {
   return made;
 }
 
-// Infinite where one is not a number.
+// Infinite if one is NaN.
 double largest_size(const std::vector<float>& values) {
   float largest = 0;
   for (const float value : values) {
@@ -32,7 +32,7 @@ double largest_size(const std::vector<float>& values) {
   return largest;
 }
 
-// The largest weight, and the smallest one with a minus; those of no rows are below all others.
+// The largest weight, and the smallest one with a minus; without rows both are below all others.
 std::vector<double> ends_of_weights(const Rows& rows) {
   constexpr double kNone = std::numeric_limits<double>::lowest();
   if (rows.size() == 0) return {kNone, kNone};
@@ -97,8 +97,8 @@ std::vector<double> Boosting::largest_of_all(const std::vector<double>& values) 
   return largest;
 }
 
-// The bias with which the mean prediction is the mean label. Sums are of whole numbers, as those of
-// derivatives, with as many bits as the number of rows leaves.
+// The bias with which the mean prediction is the mean label. Sums are of whole numbers, like sums
+// of derivatives, with as many bits as the number of rows leaves.
 void Boosting::center(const Rows& rows) {
   ensemble_.bias.assign(static_cast<size_t>(ensemble_.outputs), 0.0);
   if (!options_.center_bias) return;

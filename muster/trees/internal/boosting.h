@@ -1,6 +1,6 @@
-// Adds tree after tree, each for what those before it leave wrong (Friedman, 2001; by second
-// derivatives, Chen & Guestrin, 2016).
-// Thread safety: belongs to the replica's thread; all replicas make the same calls together.
+// Adds tree after tree, each for the remaining error of those before it (Friedman, 2001; by second
+// derivatives, Chen & Guestrin, 2016). Thread safety: belongs to the replica's thread; all replicas
+// make the same calls together.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct BoostingOptions {
   GrowOptions grow{};
 };
 
-// What replicas have to agree on in each round.
+// The values on which replicas have to agree in each round.
 struct Requests {
   bool stop = false;
   bool save = false;
@@ -32,16 +32,16 @@ struct Requests {
 
 class Boosting {
  public:
-  // Goes on from `ensemble`; one without trees gets its bias here. `rows` are this replica's, of
-  // `replicas`. All replicas get the same trees, whatever rows are whose. Throws InvalidArgument
-  // where no replica has a row, and what make_bins() throws.
+  // Continues from `ensemble`; one without trees gets its bias here. `rows` are this replica's, of
+  // `replicas`. All replicas get the same trees, however the rows are divided. Throws
+  // InvalidArgument if no replica has a row, and the errors of make_bins().
   Boosting(Rows rows, const BoostingOptions& options, Ensemble ensemble,
            distribute::Exchange& exchange, int64_t replicas);
   ~Boosting();
 
   const Ensemble& ensemble() const { return ensemble_; }
-  // Adds a tree for each logit. `requests` are this replica's, and then those of any. Returns the
-  // layers that were looked at, the most of these trees.
+  // Adds a tree for each logit. `requests` are this replica's; afterwards they are the union over
+  // all replicas. Returns the number of layers that were looked at, the most of these trees.
   int64_t round(Requests* requests);
   // The mean loss over the rows of all replicas.
   double loss();

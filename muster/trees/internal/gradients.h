@@ -14,7 +14,7 @@ struct Derivatives {
   std::vector<float> hessians{};  // more than 0
 };
 
-// What a sum of whole numbers means.
+// The meaning of a sum of whole numbers.
 struct Scale {
   double gradient = 1;
   double hessian = 1;
@@ -36,11 +36,11 @@ struct Sums {
 };
 
 // Both in 64 bits, so that one addition adds both: the gradient, of 21 bits and a sign, above a
-// hessian of 16 bits, which leaves both room for the sums of kSumsOfPacked examples.
+// hessian of 16 bits, which leaves both enough bits for the sums of kSumsOfPacked examples.
 inline constexpr int kHessianBits = 29;
 inline constexpr int64_t kSumsOfPacked = int64_t{1} << 13;
 
-// What a sum of at most kSumsOfPacked packed examples says.
+// Unpacks a sum of at most kSumsOfPacked packed examples.
 inline Sums unpack(int64_t packed) {
   return {packed >> kHessianBits, packed & ((int64_t{1} << kHessianBits) - 1)};
 }

@@ -34,9 +34,10 @@ struct Grower::Impl {
   const int64_t replicas{};
   Histograms histograms;
   std::vector<uint32_t> rows{};     // in the order of the nodes, and of one node ascending
-  std::vector<uint32_t> scratch{};  // for those that go right
+  std::vector<uint32_t> scratch{};  // for rows that go right
   std::vector<Growing> nodes{};
-  std::vector<double> values{};  // of the nodes, with those of pruned ones in their places
+  std::vector<double> values{};  // of the nodes, including the values of pruned ones in their
+                                 // places
 
   // The sums of all replicas.
   void reduce(std::span<Sums> sums) const {
@@ -128,8 +129,8 @@ struct Grower::Impl {
     return children;
   }
 
-  // The histograms of the children of a level: those of the smaller ones are summed, their
-  // sisters' are what is left of the parents'.
+  // The histograms of the children of a level: the smaller ones are summed, their sisters' are the
+  // parents' minus these.
   void histograms_below(const std::vector<size_t>& level, const std::vector<int64_t>& packed) {
     std::vector<size_t> smaller;
     for (const size_t at : level) {
@@ -155,7 +156,7 @@ struct Grower::Impl {
     nodes.push_back({.end = rows.size()});
     std::vector<size_t> level{0};
     build(level, packed);
-    // Each feature's bins hold all rows, so those of the first give the whole.
+    // Each feature's bins hold all rows, so the first feature's bins give the whole.
     for (uint32_t b = 0; b < bins.offsets[1]; ++b) nodes[0].sums += nodes[0].histogram[b];
     int64_t layers = 0;
     while (!level.empty()) {

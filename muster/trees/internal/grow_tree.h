@@ -27,12 +27,12 @@ struct GrowOptions {
 
 class Grower {
  public:
-  // All of these outlive it; `rows` are those of this replica, `replicas` how many there are.
+  // All of these outlive it; `rows` are this replica's, `replicas` is the number of replicas.
   Grower(const Bins& bins, const BinnedRows& rows, const GrowOptions& options,
          distribute::Exchange& exchange, int64_t replicas);
   ~Grower();
 
-  // What became of a tree.
+  // The result of growing a tree.
   struct Grown {
     Tree tree{};
     int64_t layers = 0;  // levels that were looked at

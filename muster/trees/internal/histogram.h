@@ -30,7 +30,7 @@ class Histograms {
   std::vector<int64_t> partial_;  // packed sums of at most kSumsOfPacked rows
 };
 
-// of -= part: what is left of a node without one of its children.
+// of -= part: a node without one of its children.
 void subtract(const Histogram& part, Histogram* of);
 
 }  // namespace muster::inline v0_1::trees

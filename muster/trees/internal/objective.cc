@@ -12,8 +12,7 @@ float weight_of(const Rows& rows, size_t row) {
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-// The probabilities of one row, written to `out`; returns the logarithm of what they were divided
-// by.
+// The probabilities of one row, written to `out`; returns the logarithm of their divisor.
 double softmax(const Scores& scores, size_t row, std::vector<double>* out) {
   double largest = scores[0][row], sum = 0;
   for (const auto& of : scores) largest = std::max(largest, of[row]);

@@ -1,5 +1,5 @@
-// What the trees minimize: the loss of an example, given its logits.
-// Thread safety: pure functions.
+// The objective of the trees: the loss of an example, given its logits. Thread safety: pure
+// functions.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ std::string_view loss_name(Loss loss);
 // Logits of the rows: [outputs][rows].
 using Scores = std::vector<std::vector<double>>;
 
-// The derivatives of weight times loss by each logit, [outputs]. Of kSoftmax the hessian is that of
-// the logit by itself, p (1 - p).
+// The derivatives of weight times loss by each logit, [outputs]. For kSoftmax the hessian is taken
+// for the logit by itself, p (1 - p).
 std::vector<Derivatives> derivatives_of(Loss loss, const Rows& rows, const Scores& scores);
 
 // The sum of weight times loss over the rows; of kSquared it is the whole square.

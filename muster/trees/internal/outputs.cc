@@ -54,7 +54,7 @@ Prediction::Outputs predictions_of(Loss loss, const Tensor& logits) {
   } else {
     outputs["probabilities"] = logits.softmax(1);
   }
-  // Of the probabilities, so that a trace sees where the rows come from.
+  // Computed from the probabilities, so that a trace sees where the rows come from.
   const Tensor& probabilities = outputs["probabilities"];
   outputs["all_class_ids"] =
       torch::zeros_like(probabilities, probabilities.options().dtype(kInt64)) +

@@ -24,7 +24,7 @@ struct Column {
 // Whether float32 holds every number of the type.
 bool fits_float(DType dtype) { return dtype != kFloat64 && dtype != kInt64 && dtype != kInt32; }
 
-// Those of a batch by name, in the order of the dict.
+// The columns of a batch by name, in the order of the dict.
 std::vector<std::pair<std::string, Column>> all_columns(const Features& features,
                                                         const InputForm& form) {
   if (features.element().structure().kind != Structure::Kind::kDict) {

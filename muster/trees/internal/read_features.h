@@ -15,7 +15,7 @@
 
 namespace muster::inline v0_1::trees {
 
-// What an input holds.
+// The form of an input.
 struct InputForm {
   Loss loss = Loss::kLogistic;
   int64_t n_classes = 2;
@@ -42,14 +42,14 @@ std::string feature_of(const std::string& column);
 // The sum of the gains of each feature's splits, the largest first.
 std::vector<std::pair<std::string, double>> gains_by_feature(const Ensemble& ensemble);
 
-// Which of the columns hold integers or doubles, which float32 may not tell apart.
+// Which of the columns hold integers or doubles, which float32 may not distinguish.
 std::vector<bool> may_be_in_double(const Features& features,
                                    const std::vector<std::string>& columns, const InputForm& form);
-// float64 [rows, columns], as the numbers are. Throws InvalidArgument naming a column that is not
-// there, with those that are.
+// float64 [rows, columns], unrounded. Throws InvalidArgument naming a missing column, with the
+// existing ones.
 Tensor matrix_of(const Features& features, const std::vector<std::string>& columns,
                  const InputForm& form);
-// The same for trees: rounded to float32 where they do not ask in double.
+// The same for trees: rounded to float32 if they do not ask in double.
 Tensor matrix_for(const Features& features, const Ensemble& ensemble, const InputForm& form);
 // [rows]. `first_row` is how errors count the first of them. Throws InvalidArgument for a label
 // that is missing, not finite or no class.

@@ -8,12 +8,12 @@
 
 namespace muster::inline v0_1::trees {
 
-// Columns of the same length, and what should be predicted from them.
+// Columns of the same length, and the values to be predicted from them.
 struct Rows {
   std::vector<std::string> features{};        // names, sorted
   std::vector<std::vector<float>> columns{};  // [features][rows]; NaN where a value is missing
-  // Columns whose numbers float32 does not tell apart: [features], true for these, whose values are
-  // in `doubles` in place of `columns`. Both are empty where there is none.
+  // Columns whose numbers float32 does not distinguish: [features], true for these, whose values
+  // are in `doubles` in place of `columns`. Both are empty if there is none.
   std::vector<bool> in_double = {};
   std::vector<std::vector<double>> doubles = {};
   std::vector<float> labels{};   // [rows]

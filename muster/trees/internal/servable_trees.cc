@@ -75,7 +75,7 @@ struct NodeTensors {
 
   // float32 [rows, outputs] of [rows, features], of the dtype of the thresholds.
   Tensor logits(const Tensor& matrix) const {
-    // [rows, trees], without a word on how many rows there are.
+    // [rows, trees], without a fixed number of rows.
     Tensor at = matrix.narrow(1, 0, 1).isnan().to(kInt64) * 0 + roots;
     for (int64_t layer = 0; layer < depth; ++layer) {
       const Tensor x = matrix.gather(1, feature.take(at));

@@ -10,8 +10,8 @@
 
 namespace muster::inline v0_1::trees {
 
-// What write_servable() takes. Every example goes down all trees at once, a layer a step. Throws
-// InvalidArgument for a receiver that does not have the features of the ensemble.
+// The source for write_servable(). Every example goes down all trees at once, a layer a step.
+// Throws InvalidArgument for a receiver that does not have the features of the ensemble.
 ServableSource servable_of(const Ensemble& ensemble, const InputForm& form,
                            const ServingInputReceiver& receiver, int64_t global_step,
                            const std::string& checkpoint);

@@ -6,7 +6,7 @@
 namespace muster::inline v0_1::trees {
 namespace {
 
-// G less what an l1 penalty takes, towards 0.
+// G minus an l1 penalty, towards 0.
 inline double softened(double g, double l1) { return g > l1 ? g - l1 : g < -l1 ? g + l1 : 0.0; }
 
 inline double score_of(const Sums& sums, const Scale& scale, const Regularization& regularization) {

@@ -11,7 +11,7 @@
 
 namespace muster::inline v0_1::trees {
 
-// What makes leaves small and few.
+// The options that make leaves small and few.
 struct Regularization {
   double l1 = 0;               // of the absolute value of a leaf
   double l2 = 0;               // of half its square
@@ -35,12 +35,12 @@ struct Split {
 };
 
 // The logit that makes a leaf best: -soft(G, l1) / (H + l2), where soft() moves G by l1 towards 0
-// (Chen & Guestrin, 2016, equation 5, with an l1 penalty); 0 where H + l2 is 0.
+// (Chen & Guestrin, 2016, equation 5, with an l1 penalty); 0 if H + l2 is 0.
 double leaf_value(const Sums& sums, const Scale& scale, const Regularization& regularization);
 // The split of the largest gain, soft(G, l1)^2 / (H + l2) of both children less that of the node,
-// which is what it takes off the loss, times 2; of equal ones that of the first feature and bin.
-// Missing values go where the gain is larger, and where the node has none, to the heavier child.
-// None where no split has a gain above rounding.
+// which is the decrease of the loss, times 2; among equal ones the first feature and bin. Missing
+// values go to the side with the larger gain, and if the node has none, to the heavier child. None
+// if no split has a gain above rounding.
 std::optional<Split> best_split(std::span<const Sums> histogram, const Sums& node, const Bins& bins,
                                 const Scale& scale, const Regularization& regularization);
 

@@ -364,7 +364,7 @@ class TrainTrees final : public RunCourse {
                            options_.n_trees, loss, to_seconds(clock_.now() - begun_)));
   }
 
-  // --- what its driver asks of it ---
+  // --- called by its driver ---
   StepResult make_step() override {
     if (done(boosting_->ensemble())) return {.any_data = false};
     Requests requests{.stop = driver_.wants_to_stop(), .save = driver_.wants_to_save()};
@@ -401,7 +401,7 @@ class TrainTrees final : public RunCourse {
   std::optional<int64_t> last_step_;
   Boosting* boosting_ = nullptr;
   TimePoint begun_;
-  int64_t told_ = 0;  // the step that was told last
+  int64_t told_ = 0;  // the last reported step
 };
 
 TrainResult train_replica(const InputFn& input_fn, const TrainTreesOptions& options,

@@ -18,7 +18,7 @@
 
 namespace muster::inline v0_1::trees {
 
-// What a run is made of.
+// The parameters of a run.
 struct TrainTreesOptions {
   InputForm form{};
   int64_t n_trees = 100;  // rounds
@@ -31,7 +31,7 @@ struct TrainTreesOptions {
   const RunConfig* config = nullptr;  // how often it saves and speaks
 };
 
-// Does what BoostedTrees::train() says, on the replicas of `strategy`.
+// Implements BoostedTrees::train(), on the replicas of `strategy`.
 TrainResult train_trees(const InputFn& input_fn, const TrainTreesOptions& options,
                         const distribute::Strategy& strategy,
                         const distribute::StartOptions& start);

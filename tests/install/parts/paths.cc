@@ -1,5 +1,5 @@
-// Counts the lines of a file as a data set has them, and says what becomes of a path in a bucket in
-// a program that links these parts.
+// Counts the lines of a file as a data set, and prints the result for a path in a bucket in a
+// program that links these parts.
 #include <fmt/format.h>
 #include <muster/core.h>
 
@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
   if (argc != 2) return 2;
   fmt::print("{} lines\n", lines_of(argv[1]));
   try {
-    // It names no bucket: with the stores, that is said, and nobody is asked.
+    // It names no bucket: with the stores, the error says so, and no request is sent.
     lines_of("s3:///a");
   } catch (const muster::Error& error) {
     fmt::print("{}\n{}\n", error.message(), error.hint());

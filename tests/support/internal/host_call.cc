@@ -140,7 +140,7 @@ Storage HostCall::to_host(const Storage& storage) {
   for (const auto& [original, host] : storages_) {
     if (original.is_alias_of(storage)) return host;
   }
-  // Keeps the device's memory; what the operation adds to it comes from the device's allocator.
+  // Keeps the device's memory; memory that the operation adds comes from the device's allocator.
   Storage host(Storage::use_byte_size_t(), storage.nbytes(),
                c10::DataPtr(
                    storage.data_ptr().get(), new Storage(storage),

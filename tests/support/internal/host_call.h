@@ -16,18 +16,19 @@ namespace muster::inline v0_1::testing {
 // One operation: its tensors as the host sees them, and the way back.
 class HostCall {
  public:
-  // What the host is given for an argument; `written` when the operation writes into it.
+  // The host's version of an argument; `written` if the operation writes into it.
   c10::IValue to_host(const c10::IValue& value, bool written);
   // `index` for a tensor that indexes another.
   at::Tensor to_host(const at::Tensor& tensor, bool written, bool index = false);
 
-  // Where the operation runs. Throws c10::Error for what a GPU refuses: tensors on several devices.
+  // Where the operation runs. Throws c10::Error for calls that a GPU refuses: tensors on several
+  // devices.
   c10::Device device() const;
 
   // Gives the arguments the sizes and the memory, be it grown or another's, that they now have.
   void write_back();
 
-  // What the caller is given for a result.
+  // The caller's version of a result.
   c10::IValue from_host(const c10::IValue& value) const;
   at::Tensor from_host(const at::Tensor& host) const;
 

@@ -1,5 +1,5 @@
-// What a driver is to a GPU: the memory, the streams and the events of test devices.
-// Thread safety: any thread; the current device and its current stream are each thread's own.
+// The counterpart of a GPU's driver: the memory, the streams and the events of test devices. Thread
+// safety: any thread; the current device and its current stream are each thread's own.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -20,14 +20,14 @@ inline constexpr c10::DispatchKey kTestKey = c10::DispatchKey::PrivateUse1;
 c10::Device checked_device(c10::Device device);
 c10::Device current_test_device();
 
-// Gives memory of the current device.
+// Returns memory of the current device.
 c10::Allocator& test_allocator();
 
 c10::Stream current_test_stream(c10::Device device);
-// Adds work to a stream; it is carried out only once somebody waits for it.
+// Adds work to a stream; it is carried out only once a thread waits for it.
 void queue_work(const c10::Stream& stream, std::function<void()> work);
-// Carries out what was queued on the device's current stream, which comes before what is now done
-// on it.
+// Carries out the work queued on the device's current stream, which comes before the next work on
+// it.
 void catch_up(c10::Device device);
 
 }  // namespace muster::inline v0_1::testing
