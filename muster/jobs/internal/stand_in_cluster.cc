@@ -258,8 +258,7 @@ void StandInCluster::write_configuration(const std::string& path) const {
       {"users", {{{"name", "user"}, {"user", json::object()}}}},
       {"contexts",
        {{{"name", "stand-in"},
-         {"context",
-          {{"cluster", "stand-in"}, {"user", "user"}, {"namespace", kNamespace}}}}}}};
+         {"context", {{"cluster", "stand-in"}, {"user", "user"}, {"namespace", kNamespace}}}}}}};
   std::ofstream(path) << configuration.dump();
 }
 
