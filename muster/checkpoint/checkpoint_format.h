@@ -14,11 +14,18 @@
 namespace muster::inline v0_1 {
 
 struct CheckpointFormat {
-  std::string suffix{};  // "<prefix><suffix>" is there where a checkpoint of this format is
+  // A checkpoint of this format is at "<prefix>" where the file "<prefix><suffix>" is.
+  std::string suffix{};
+  // The file itself is named instead: one whose name ends with `suffix`.
+  bool is_file = false;
   // Opens the checkpoint at a prefix. Throws what open_checkpoint() throws.
   std::function<std::unique_ptr<CheckpointReader>(FileSystem& fs, const std::string& prefix)> open =
       {};
 };
+
+// A note of a checkpoint's header. Its layers have no names: "dense" and "dense_1" are the first
+// and the second of their class in the model.
+inline constexpr const char* kLayersByClass = "layers_by_class";
 
 // Registers a format, in place of one with the same suffix.
 MUSTER_PART_EXPORT void register_checkpoint_format(CheckpointFormat format);
@@ -27,6 +34,7 @@ MUSTER_PART_EXPORT void register_checkpoint_format(CheckpointFormat format);
 bool is_checkpoint(FileSystem& fs, const std::string& prefix);
 
 // The format of which a checkpoint is at `prefix`; nothing where there is none of a registered one.
-std::optional<CheckpointFormat> find_checkpoint_format(FileSystem& fs, const std::string& prefix);
+MUSTER_PART_EXPORT std::optional<CheckpointFormat> find_checkpoint_format(
+    FileSystem& fs, const std::string& prefix);
 
 }  // namespace muster::inline v0_1
