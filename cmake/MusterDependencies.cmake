@@ -46,6 +46,10 @@ function(muster_find_library name header)
 endfunction()
 muster_find_library(farmhash farmhash.h)
 muster_find_library(re2 re2/re2.h)
+# The build without MPI: Debian has several.
+find_path(MUSTER_HDF5_DIR hdf5.h PATH_SUFFIXES hdf5/serial)
+find_library(MUSTER_HDF5_LIBRARY hdf5 PATH_SUFFIXES hdf5/serial)
+muster_find_library(hdf5 hdf5.h)
 
 if(MUSTER_SANITIZE STREQUAL "thread" OR MUSTER_FUZZ OR (MUSTER_ONLY AND NOT "TORCH" IN_LIST MUSTER_ONLY))
   # LibTorch under libgomp floods the thread sanitizer, and parsers of bytes do without it: these presets build the

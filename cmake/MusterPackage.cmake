@@ -33,6 +33,7 @@ set(muster_what_tabular "feature columns, ready-made Estimators and boosted tree
 set(muster_what_servers "parameter servers for Muster")
 set(muster_what_parallel "LibTorch's modules and loops on several workers for Muster")
 set(muster_what_tensorflow "checkpoints of TensorFlow for Muster")
+set(muster_what_kerasfiles "files of Keras, .h5 and .keras, as checkpoints for Muster")
 set(muster_what_stores "buckets and web servers as paths for Muster")
 set(muster_same "(= ${PROJECT_VERSION})")
 set(muster_all_parts)

@@ -24,8 +24,8 @@ std::vector<std::string> checkpoint_files(FileSystem& files, const std::string& 
 
 // Shows a checkpoint and checks its digests. `path` is a model_dir (its newest checkpoint is
 // shown), a prefix (model/model.ckpt-100), or a .safetensors file, even one that another program
-// wrote; or one of TensorFlow, by its prefix, a file of it, or its model_dir. Throws NotFound, or
-// Corrupt if nothing can be read.
+// wrote; or one of TensorFlow, by its prefix, a file of it, or its model_dir; or a file of Keras,
+// which ends with .h5 or .keras. Throws NotFound, or Corrupt if nothing can be read.
 Inspection inspect_checkpoint(FileSystem& files, const std::string& path, bool json);
 
 // Shows an exported model, its signatures and its files, and checks their digests. `path` is the

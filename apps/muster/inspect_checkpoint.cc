@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "apps/muster/inspect.h"
+#include "apps/muster/inspect_keras.h"
 #include "apps/muster/inspect_tensorflow.h"
 #include "muster/base/bytes.h"
 #include "muster/base/crc32c.h"
@@ -18,6 +19,7 @@
 #include "muster/base/text_table.h"
 #include "muster/files/regular_expression.h"
 #include "muster/formats/checkpoint_header.h"
+#include "muster/formats/keras_file.h"
 #include "muster/formats/safetensors.h"
 #include "muster/formats/tensorflow_checkpoint.h"
 
@@ -326,6 +328,7 @@ std::string plain_text(Contents contents) {
 Inspection inspect_checkpoint(FileSystem& files, const std::string& path, bool json) {
   if (const auto theirs = tensorflow_prefix(files, path))
     return inspect_tensorflow(files, *theirs, json);
+  if (formats::is_keras_file(path) && is_file(files, path)) return inspect_keras(files, path, json);
   Contents contents;
   for (const std::string& file : checkpoint_files(files, path)) {
     contents.files.push_back(file);

@@ -33,8 +33,9 @@ Flag json_flag(InspectFlags& flags) {
 void add_checkpoint(CLI::App& inspect, const std::shared_ptr<InspectFlags>& flags, Action& action) {
   auto* checkpoint = inspect.add_subcommand(
       "checkpoint", "Show variables, global step and input position; check digests");
-  command::add_argument(*checkpoint,
-                        {"PATH", &flags->path, "A model_dir, a prefix, or a .safetensors file"})
+  command::add_argument(
+      *checkpoint,
+      {"PATH", &flags->path, "A model_dir, a prefix, or a .safetensors, .h5 or .keras file"})
       ->required();
   command::add_flag(*checkpoint, json_flag(*flags));
   checkpoint->footer(

@@ -9,6 +9,7 @@
 
 #include "muster/base/bytes.h"
 #include "muster/base/crc32c.h"
+#include "muster/base/environment.h"
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
 #include "muster/bundles/tensor_bundle.h"
@@ -96,6 +97,22 @@ TEST_F(InspectTest, CheckpointOfAModelDirIsTheOneItsTextFileNames) {
   files_.remove(path("checkpoint")).value();
   EXPECT_THAT(inspect_checkpoint(files_, folder_.path(), false).text,
               HasSubstr("global_step: 938"));
+}
+
+TEST_F(InspectTest, AFileOfKerasIsShown) {
+  const std::string file = join_path(Environment::process().get("MUSTER_SOURCE_DIR").value(),
+                                     "muster/kerasfiles/golden/keras3/dense.keras");
+  const Inspection shown = inspect_checkpoint(files_, file, false);
+  EXPECT_THAT(shown.text,
+              AllOf(HasSubstr("format: Keras, format 3\n  optimizer: 12 arrays, not shown\n"),
+                    ContainsRegex("first/kernel +float32 +2x3 +24 +layers/dense/vars/0"),
+                    HasSubstr("7 arrays, ")));
+  const json document = json::parse(inspect_checkpoint(files_, file, true).text);
+  EXPECT_EQ(document.at("optimizer_arrays"), 12);
+  EXPECT_EQ(document.at("tensors")[0].at("name"), "first/bias");
+  files_.write_atomically(path("cut.h5"), std::string_view("\x89HDF\r\n\x1a\n")).value();
+  EXPECT_EQ(error_of([&] { (void)inspect_checkpoint(files_, path("cut.h5"), false); }).kind(),
+            ErrorKind::kCorrupt);
 }
 
 // Whatever names it: the folder, with and without its text file, a prefix, a file.

@@ -38,7 +38,8 @@ std::optional<CheckpointFormat> find_checkpoint_format(FileSystem& fs, const std
     return known.by_suffix;
   }();
   for (const auto& [suffix, format] : by_suffix) {
-    const Result<bool> there = fs.exists(prefix + suffix);
+    if (format.is_file && !prefix.ends_with(suffix)) continue;
+    const Result<bool> there = fs.exists(format.is_file ? prefix : prefix + suffix);
     if (there.ok() && there.value()) return format;
   }
   return std::nullopt;

@@ -8,6 +8,7 @@
 #include "muster/checkpoint/checkpoint_parts.h"
 #include "muster/checkpoint/internal/file_names.h"
 #include "muster/checkpoint/internal/safetensors_checkpoint.h"
+#include "muster/formats/keras_file.h"
 #include "muster/formats/tensorflow_checkpoint.h"
 
 namespace muster::inline v0_1 {
@@ -26,6 +27,7 @@ Error absent(FileSystem& fs, const std::string& prefix, const Error& error) {
     }
   }
   if (const auto theirs = formats::tensorflow_checkpoint_error(fs, prefix)) return *theirs;
+  if (const auto theirs = formats::keras_file_error(fs, prefix)) return *theirs;
   return not_found(fmt::format("there is no checkpoint '{}': {}", prefix, error.message()));
 }
 

@@ -291,6 +291,11 @@ TEST_F(WarmStartTest, ACheckpointThatIsNotThereOrNotOursIsReported) {
   EXPECT_THAT(told(other / "model.ckpt-9").what(),
               HasSubstr("InvalidArgument: not supported: '" + (other / "model.ckpt-9") +
                         "' is a checkpoint in TensorFlow's own format"));
+  testing::overwrite(other / "theirs.keras", "x");
+  EXPECT_THAT(
+      told(other / "theirs.keras").what(),
+      AllOf(HasSubstr("not supported: '" + (other / "theirs.keras") + "' is a file of Keras"),
+            HasSubstr("muster::kerasfiles")));
 }
 
 // A failed look is never reported as a missing checkpoint.

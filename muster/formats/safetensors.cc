@@ -191,13 +191,13 @@ std::optional<Error> error_of_other_format(std::string_view first_bytes, const s
   if (first_bytes.starts_with("\x89HDF")) {
     return invalid_argument(
         "not supported: " + who + "is an HDF5 file, as Keras writes .h5 and .weights.h5",
-        "let Keras write a checkpoint of TensorFlow, which is read: "
-        "tf.train.Checkpoint(model=model).write(PATH)");
+        "let its name end in .h5, and link the part of Muster that reads these: muster::kerasfiles "
+        "in CMake, -lmuster-kerasfiles");
   }
   if (first_bytes.starts_with("PK\x03\x04")) {
     return invalid_argument(
         "not supported: " + who + "is a zip archive, as Keras writes .keras and PyTorch .pt",
-        "of Keras: tf.train.Checkpoint(model=model).write(PATH); of PyTorch: "
+        "of Keras: let its name end in .keras, and link muster::kerasfiles; of PyTorch: "
         "safetensors.torch.save_file(model.state_dict(), PATH)");
   }
   return std::nullopt;

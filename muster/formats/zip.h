@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/base/file_system.h"
 #include "muster/base/result.h"
 
@@ -25,7 +26,7 @@ struct ZipEntry {
 };
 
 // The entries of an archive, by name.
-class ZipReader {
+class MUSTER_PART_EXPORT ZipReader {
  public:
   // Reads the directory. Corrupt when there is none, when it is damaged, when a name occurs twice,
   // and when entries overlap: a short archive would be many long ones. InvalidArgument for archives

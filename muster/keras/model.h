@@ -196,7 +196,8 @@ class MUSTER_EXPORT Model {
   // Writes the weights as a .safetensors file; on a cluster every worker calls it, and the chief
   // writes.
   void save_weights(const std::string& path);
-  // Reads weights from a .safetensors file, a checkpoint's prefix or a model_dir. Throws NotFound,
+  // Reads weights from a .safetensors file, a checkpoint's prefix or a model_dir; in a program that
+  // links muster::kerasfiles, from a .h5, .weights.h5 or .keras file of Keras too. Throws NotFound,
   // Corrupt, and InvalidArgument with everything that does not fit and the nearest names; with
   // by_name only for other shapes.
   LoadedWeights load_weights(const std::string& path, const LoadWeightsOptions& options = {});

@@ -13,10 +13,10 @@
 #include "muster/base/strings.h"
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/checkpoint/manager.h"
-#include "muster/checkpoint/read_tensors.h"
 #include "muster/files/file_systems.h"
 #include "muster/keras/internal/model_files.h"
 #include "muster/keras/internal/model_impl.h"
+#include "muster/keras/internal/stored_weights.h"
 #include "muster/loop/named_call.h"
 #include "muster/loop/replica_context.h"
 #include "muster/tensor/libtorch.h"
@@ -31,18 +31,6 @@ const char* const kModelNote = "keras_model";
 
 // The weights that a message lists: of a network of another depth, hundreds do not fit.
 constexpr size_t kShown = 5;
-
-// The file that `path` means: itself, or the newest checkpoint of the folder.
-std::string file_of(FileSystem& files, const std::string& path) {
-  const Result<FileInfo> info = files.info(path);
-  if (!info.ok() && info.error().kind() != ErrorKind::kNotFound) throw info.error();
-  if (info.ok() && info.value().is_directory) {
-    if (const auto latest = CheckpointManager(path).latest()) return checkpoint_file(*latest);
-    throw not_found(fmt::format("there is no checkpoint in {}", path),
-                    "name a .safetensors file, a checkpoint or a folder with checkpoints");
-  }
-  return checkpoint_file(path);
-}
 
 // A problem of one weight, with the name that may have been meant where the message shows it.
 std::string with_nearest(const std::string& line, const std::string& name,
@@ -136,12 +124,13 @@ LoadedWeights Model::load_weights(const std::string& path, const LoadWeightsOpti
                            "set both: {.by_name = true, .skip_mismatch = true}");
   }
   const distribute::Scope here = impl_->scope();
-  FileSystem& files = file_systems();
-  const std::string file = file_of(files, path);
-  const std::map<std::string, Tensor> stored = read_tensors(files, file);
-  std::vector<std::string> in_file, in_model;
-  for (const auto& [name, value] : stored) in_file.push_back(name);
   const std::vector<VariableSpec> specs = here.variable_specs();
+  const internal::StoredWeights read =
+      internal::read_stored_weights(file_systems(), path, specs, graph());
+  const std::string& file = read.file;
+  const std::map<std::string, Tensor>& stored = read.tensors;
+  const std::vector<std::string>& in_file = read.names;
+  std::vector<std::string> in_model;
   for (const VariableSpec& spec : specs) in_model.push_back(spec.name);
 
   LoadedWeights result;

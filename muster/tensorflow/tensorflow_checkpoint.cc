@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -21,6 +20,7 @@
 #include "muster/bundles/tensor_bundle.h"
 #include "muster/bundles/variable_names.h"
 #include "muster/checkpoint/checkpoint_format.h"
+#include "muster/checkpoint/widened_tensor.h"
 #include "muster/tensor/libtorch.h"
 
 // A program that links the part refers to this name, so that the linker takes this file out of the
@@ -72,20 +72,6 @@ const DtypeRow* row_of(BundleDtype dtype) {
 
 MutableBytes bytes_of_tensor(Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()};
-}
-
-template <typename From, typename To>
-void widen(const std::string& bytes, Tensor& to, const std::string& name) {
-  To* out = to.data_ptr<To>();
-  for (size_t i = 0; i < bytes.size() / sizeof(From); ++i) {
-    const From number = load_little_endian<From>(bytes.data() + i * sizeof(From));
-    if (number > static_cast<uint64_t>(std::numeric_limits<To>::max())) {
-      throw invalid_argument(
-          fmt::format("not supported: the tensor '{}' is uint64 and holds {}", name, number),
-          "LibTorch has no uint64: keep numbers up to 9223372036854775807, as int64");
-    }
-    out[i] = static_cast<To>(number);
-  }
 }
 
 class TensorflowCheckpoint final : public CheckpointReader {
@@ -214,24 +200,14 @@ class TensorflowCheckpoint final : public CheckpointReader {
   Tensor read_piece(const std::string& name, const BundleEntry& entry,
                     const BundlePiece& piece) const {
     const DtypeRow& row = *row_of(entry.dtype);
-    Tensor tensor = torch::empty(piece.shape, row.ours);
     if (row.as_it_is) {
+      Tensor tensor = torch::empty(piece.shape, row.ours);
       bundle_.read(name, piece, bytes_of_tensor(tensor));
       return tensor;
     }
     std::string bytes(piece.bytes, '\0');
     bundle_.read(name, piece, std::as_writable_bytes(std::span(bytes)));
-    switch (entry.dtype) {
-      case BundleDtype::kUint16:
-        widen<uint16_t, int32_t>(bytes, tensor, name);
-        break;
-      case BundleDtype::kUint32:
-        widen<uint32_t, int64_t>(bytes, tensor, name);
-        break;
-      default:
-        widen<uint64_t, int64_t>(bytes, tensor, name);
-    }
-    return tensor;
+    return widened_tensor(bytes_of(bytes), element_bytes(entry.dtype), piece.shape, name);
   }
 
   // Reads a piece a little at a time; the first time only.

@@ -10,7 +10,7 @@ fail() {
 }
 
 (cd "$build" && cpack -G DEB -B "$work/package" >"$work/cpack.log" 2>&1) || fail "$(cat "$work/cpack.log")"
-for name in libmuster-core libmuster-keras libmuster-tabular libmuster-servers libmuster-stores libmuster-tensorflow libmuster-parallel libmuster-dev muster \
+for name in libmuster-core libmuster-keras libmuster-tabular libmuster-servers libmuster-stores libmuster-tensorflow libmuster-kerasfiles libmuster-parallel libmuster-dev muster \
   muster-jobs muster-serve muster-train; do
   ls "$work/package/${name}_"*.deb >/dev/null || fail "no package $name: $(cat "$work/cpack.log")"
 done
@@ -27,14 +27,15 @@ depends() {
 depends libmuster-core libc6 libre2
 depends libmuster-stores libcurl libmuster-core libpugixml
 depends libmuster-keras libmuster-core
+depends libmuster-kerasfiles libhdf5 libmuster-core
 depends libmuster-dev libtorch-dev nlohmann-json3-dev libmuster-core libmuster-keras libmuster-stores
 depends muster-serve muster libopenblas0-openmp libsimdjson
 depends muster-jobs libyaml-cpp muster
 [[ ! $(dpkg-deb --field "$work/package/muster_"*.deb Depends) =~ yaml ]] || fail "muster depends on what reads jobs"
 core=$(dpkg-deb --field "$work/package/libmuster-core_"*.deb Depends)
 keras=$(dpkg-deb --field "$work/package/libmuster-keras_"*.deb Depends)
-[[ ! $keras =~ libmuster-(servers|stores|tabular) ]] || fail "libmuster-keras depends on more than core: $keras"
-[[ ! $core =~ curl|pugixml|yaml|libmuster ]] || fail "libmuster-core depends on more than it is made of: $core"
+[[ ! $keras =~ hdf5|libmuster-(servers|stores|tabular) ]] || fail "libmuster-keras depends on more than core: $keras"
+[[ ! $core =~ curl|pugixml|yaml|hdf5|libmuster ]] || fail "libmuster-core depends on more than it is made of: $core"
 
 # Each file is in one package, and together they are what is installed.
 for package in "$work/package"/*.deb; do
@@ -62,7 +63,7 @@ endif()
 CMAKE
   cmake -S "$work/$1" -B "$work/$1/build" -G Ninja -DCMAKE_PREFIX_PATH="$work/root/usr" >"$work/configure.log" 2>&1
 }
-find_muster all 'COMPONENTS core keras tabular servers stores tensorflow parallel' || fail "$(cat "$work/configure.log")"
+find_muster all 'COMPONENTS core keras tabular servers stores tensorflow kerasfiles parallel' || fail "$(cat "$work/configure.log")"
 # A machine that has no package of one part is told which one is missing.
 find "$work/root" -name 'libmuster-keras.so*' -delete
 find_muster rest '' || fail "$(cat "$work/configure.log")"

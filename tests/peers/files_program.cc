@@ -161,6 +161,12 @@ void read(const std::string& folder) {
     }
     if (file.ends_with(".safetensors")) print_safetensors(file, path);
     if (file.ends_with(".tfrecord")) print_records(file, path);
+    if (file.ends_with(".h5")) {
+      const auto reader = kerasfiles::open_keras_checkpoint(file_systems(), path);
+      for (const auto& [name, spec] : reader->specs()) {
+        if (name != "global_step") print(file, name, Value(reader->read(name)));
+      }
+    }
   }
 }
 

@@ -207,6 +207,20 @@ def write_tensors(folder):
                     [np.asarray(array).tobytes()]) for name, array in ARRAYS.items()]
 
 
+def write_hdf(folder):
+    """Arrays of h5py, as they are and packed."""
+    import h5py
+    with h5py.File(folder / "theirs.h5", "w") as file:
+        for name, array in ARRAYS.items():
+            array = np.asarray(array)
+            file.create_dataset(f"plain/{name}", data=array)
+            if array.size > 1:
+                file.create_dataset(f"packed/{name}", data=array, compression="gzip", shuffle=True, fletcher32=True)
+        found = [(group, name) for group in ["plain", "packed"] for name in file[group]]
+    return [line_of("theirs.h5", f"{group}/{name}", np.asarray(ARRAYS[name]).shape,
+                    np.asarray(ARRAYS[name]).reshape(-1).tolist()) for group, name in found]
+
+
 def write_records(folder):
     import tensorflow as tf
 
@@ -247,6 +261,8 @@ def main():
         if has("safetensors"):
             read_tensors(ours)
             wanted += write_tensors(theirs)
+    if has("h5py"):
+        wanted += write_hdf(theirs)
     if has("tensorflow"):
         read_records(ours)
         wanted += write_records(theirs)
