@@ -1,6 +1,6 @@
 // Photos to batches of float images, 224 x 224, on one core: image_folder() compared with
 // libjpeg-turbo alone, which decodes the same files whole at the same scale and does nothing with
-// them, and compared with torchvision.
+// them, and compared with torchvision and tf.data.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -145,33 +145,42 @@ void say_ratio(const std::vector<Result>& results, size_t other, const char* aim
              results[other].contestant.name, ratio.median, ratio.low, ratio.high, aim);
 }
 
+// Others that read the same photos, in the way `way`.
+std::vector<Contestant> peers(const std::string& way, bool torchvision, const Settings& settings) {
+  const std::vector<std::string> arguments{"--data=" + way, "--path=" + settings.images,
+                                           fmt::format("--batch={}", kBatch), "--batches=1"};
+  std::vector<std::string> words{"input_torch.py"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<Contestant> made;
+  if (torchvision) made.push_back(python_peer("torchvision of Debian", words));
+  Contestant today = python_peer("DataLoader of PyTorch 2.15 and torchvision", words);
+  if (in_environment("today", &today)) made.push_back(std::move(today));
+  for (Contestant& peer : made) peer.rows = kBatch;
+  add_tf_data(arguments, kBatch, &made);
+  return made;
+}
+
 void run(const Settings& settings) {
   const bool torchvision = has_python("torchvision", "python3-torchvision python3-pil");
   // A turn is some passes over the 120 photos or so that there are.
   const Plan plan = settings.quick
-                        ? Plan{.launches = 1, .pairs = 4, .turns = 2, .steps = 15, .warm_up = 4}
+                        ? Plan{.launches = 1, .pairs = 4, .turns = 2, .steps = 5, .warm_up = 4}
                         : Plan{.launches = 3, .pairs = 5, .turns = 2, .steps = 15, .warm_up = 8};
-  const auto peer = [&](const char* name, const char* way) {
-    Contestant made = python_peer(name, {"images_torchvision.py", "--images=" + settings.images,
-                                         std::string("--way=") + way});
-    made.rows = kBatch;
-    return made;
+  const auto measure = [&](const std::string& benchmark, const std::string& title,
+                           std::vector<Contestant> contestants, const std::string& way) {
+    const size_t own = contestants.size();
+    for (Contestant& peer : peers(way, torchvision, settings))
+      contestants.push_back(std::move(peer));
+    const std::vector<Result> results = compare(contestants, plan);
+    print_table(benchmark, title, results, own - 1, settings.json);
+    for (size_t c = 1; c < results.size(); ++c) say_ratio(results, c, c < own ? "; aim: 0.8" : "");
   };
-  std::vector<Contestant> evaluation{contestant("Muster, middle crop", "center", settings),
-                                     contestant("libjpeg-turbo alone", "libjpeg", settings)};
-  if (torchvision) evaluation.push_back(peer("torchvision, middle crop", "center"));
-  std::vector<Result> results = compare(evaluation, plan);
-  print_table("images", "One core: JPEG files to normalised float batches [32, 224, 224, 3]",
-              results, 1, settings.json);
-  say_ratio(results, 1, "; aim: 0.8");
-  if (torchvision) say_ratio(results, 2, "");
-
-  std::vector<Contestant> training{contestant("Muster, random crop", "random", settings)};
-  if (torchvision) training.push_back(peer("torchvision, random crop", "random"));
-  results = compare(training, plan);
-  print_table("images_random_crop", "The same with random crops, mirrored at random", results,
-              torchvision ? 1 : 0, settings.json);
-  if (torchvision) say_ratio(results, 1, "");
+  measure("images", "One core: JPEG files to normalised float batches [32, 224, 224, 3]",
+          {contestant("Muster, middle crop", "center", settings),
+           contestant("libjpeg-turbo alone", "libjpeg", settings)},
+          "center");
+  measure("images_random_crop", "The same with random crops, mirrored at random",
+          {contestant("Muster, random crop", "random", settings)}, "random");
   fmt::print(
       "{} samples of {} batches; libjpeg-turbo decodes whole files, at the scale Muster "
       "chooses for each, and does no more.\n",

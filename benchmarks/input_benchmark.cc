@@ -1,18 +1,18 @@
 // Shuffled batches of 64 of what MNIST is: 60000 rows of 784 bytes with labels, in memory, one
-// thread; compared with a gather written by hand and PyTorch's DataLoader. And whether memory stays
-// flat when a list of files is read again and again.
+// thread; compared with a gather written by hand, PyTorch's DataLoader and tf.data. And whether
+// memory stays flat when a list of files is read again and again.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <numeric>
 #include <random>
 
 #include "benchmarks/support/compare.h"
+#include "benchmarks/support/python_peer.h"
 #include "benchmarks/support/scratch.h"
 #include "benchmarks/support/step_pacer.h"
 #include "muster/base/file_system.h"
@@ -123,13 +123,23 @@ void run(const Settings& settings) {
   std::vector<Contestant> contestants{
       {.name = "a gather by hand", .argv = {self, "--way=hand"}, .rows = rows},
       {.name = "Muster, shuffle and batch", .argv = {self, "--way=dataset"}, .rows = rows}};
-  if (std::system(BENCH_PYTHON " -c 'import torch' >/dev/null 2>&1") == 0) {
-    contestants.push_back(
-        {.name = "PyTorch, DataLoader without workers",
-         .argv = {BENCH_PYTHON, BENCH_PEERS "/input_torch.py", std::to_string(kBatches)},
-         .environment = {{"PYTHONDONTWRITEBYTECODE", "1"}},
-         .rows = rows});
+  const std::string batch = fmt::format("--batch={}", kBatch);
+  const std::string batches = fmt::format("--batches={}", kBatches);
+  const auto add = [&](Contestant peer) {
+    peer.rows = rows;
+    contestants.push_back(std::move(peer));
+  };
+  std::vector<std::string> loader{"input_torch.py", "--data=slices", batch, batches};
+  if (has_python("torch", "python3-torch"))
+    add(python_peer("PyTorch of Debian, DataLoader without workers", loader));
+  Contestant today = python_peer("PyTorch 2.15, DataLoader without workers", loader);
+  if (in_environment("today", &today)) {
+    add(today);
+    today.name = "PyTorch 2.15, DataLoader that asks for whole batches";
+    today.argv.emplace_back("--whole");
+    add(today);
   }
+  add_tf_data({"--data=slices", batch, batches}, rows, &contestants);
   const Plan plan{.launches = settings.quick ? 1 : 3,
                   .pairs = settings.quick ? 6 : 7,
                   .turns = 2,
@@ -142,6 +152,7 @@ void run(const Settings& settings) {
   fmt::print(
       "Muster: {:.1f} % of the gather by hand (95 % interval {:.1f} to {:.1f} %); promised: 100.\n",
       100 * ratio.median, 100 * ratio.low, 100 * ratio.high);
+  for (size_t c = 2; c < results.size(); ++c) print_speed_against(results[1], results[c]);
   fmt::print("{} samples of {} batches.\n", plan.samples(), plan.steps_per_sample() * kBatches);
   std::fflush(stdout);
   stay_flat(settings);

@@ -1,18 +1,23 @@
 // The cost of turning a TFRecord file of tf.Examples into batches of tensors, on one thread: a
 // plain read of the file, framing with checksums alone, records as strings, and whole batches,
 // alternating in one process over files in the page cache. Prints MB/s of the file in CPU time (the
-// median of the rounds) and the median of the ratios to the plain read of the same round.
-// "--quick": small files and few rounds, to see that it works.
+// median of the rounds) and the median of the ratios to the plain read of the same round. Then the
+// whole pipeline beside those of TensorFlow, as contestants that take turns.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
 #include <functional>
-#include <string_view>
 
+#include "benchmarks/support/compare.h"
+#include "benchmarks/support/python_peer.h"
 #include "benchmarks/support/scratch.h"
+#include "benchmarks/support/step_pacer.h"
 #include "muster/base/file_system.h"
+#include "muster/data/dataset.h"
 #include "muster/data/example.h"
 #include "muster/data/tfrecord.h"
 #include "muster/formats/example.h"
@@ -25,10 +30,12 @@ namespace muster::bench {
 namespace {
 
 constexpr int64_t kBatch = 64;
+constexpr int kBatches = 20;  // that are a step of a contestant
 
 struct Scale {
   int64_t bytes = 200'000'000;  // of a file
   int rounds = 21;
+  int launches = 3;  // of contestants
 };
 
 double cpu_seconds() {
@@ -92,12 +99,50 @@ int64_t batches(const std::string& path, const data::ExampleParser& parse) {
   return count;
 }
 
-void compare(const std::string& folder, int64_t width, const Scale& scale) {
+data::ExampleParser parser_of(int64_t width) {
+  return data::ExampleParser({{"x", data::FixedLenFeature{{width}, kFloat32}},
+                              {"label", data::FixedLenFeature{{}, kInt64}}});
+}
+
+// Batches of an input pipeline, again and again, as a contestant.
+void take_part(const std::string& path, int64_t width) {
+  const Dataset dataset = Dataset::from_files({path}, data::tfrecord_format())
+                              .repeat()
+                              .batch(kBatch)
+                              .map(parser_of(width));
+  const auto iterator = dataset.iterator();
+  StepPacer pacer;
+  while (pacer.next()) {
+    for (int i = 0; i < kBatches; ++i) iterator->next();
+  }
+}
+
+// The pipeline beside those of TensorFlow.
+void compare_pipelines(const std::string& path, int64_t width, const Scale& scale) {
+  const int64_t rows = kBatch * kBatches;
+  const std::vector<std::string> arguments{"--path=" + path, fmt::format("--width={}", width)};
+  std::vector<Contestant> contestants{{.name = "Muster, from_files, batch and map",
+                                       .argv = {std::filesystem::read_symlink("/proc/self/exe")},
+                                       .rows = rows}};
+  contestants[0].argv.insert(contestants[0].argv.end(), arguments.begin(), arguments.end());
+  std::vector<std::string> words{"--data=records", fmt::format("--batch={}", kBatch),
+                                 fmt::format("--batches={}", kBatches)};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  add_tf_data(words, rows, &contestants);
+  if (contestants.size() == 1) return;
+  const std::vector<Result> results =
+      compare(contestants,
+              {.launches = scale.launches, .pairs = 6, .turns = 2, .steps = 20, .warm_up = 20});
+  print_table("records", fmt::format("Batches of 64 tf.Examples of {} floats, one core", width),
+              results, 0, "");
+  for (size_t c = 1; c < results.size(); ++c) print_speed_against(results[0], results[c]);
+}
+
+void measure(const std::string& folder, int64_t width, const Scale& scale) {
   const std::string path = join_path(folder, fmt::format("{}.tfrecord", width));
   const int64_t count = write(path, width, scale.bytes);
   const auto bytes = static_cast<double>(local_file_system().file_size(path).value());
-  const data::ExampleParser parse({{"x", data::FixedLenFeature{{width}, kFloat32}},
-                                   {"label", data::FixedLenFeature{{}, kInt64}}});
+  const data::ExampleParser parse = parser_of(width);
   struct Way {
     const char* name;
     std::function<int64_t()> run;
@@ -126,6 +171,8 @@ void compare(const std::string& folder, int64_t width, const Scale& scale) {
     fmt::print("  {:28} {:8.0f} MB/s  {:10.0f} records/s  {:5.2f} of the plain read\n", way.name,
                bytes / seconds / 1e6, static_cast<double>(count) / seconds, median(way.speed));
   }
+  std::fflush(stdout);
+  compare_pipelines(path, width, scale);
 }
 
 }  // namespace
@@ -133,13 +180,24 @@ void compare(const std::string& folder, int64_t width, const Scale& scale) {
 
 int main(int argc, char** argv) {
   using namespace muster::bench;
+  CLI::App app("TFRecord files of tf.Examples to batches of tensors.");
+  bool quick = false;
+  std::string path;
+  int64_t width = 0;
+  app.add_flag("--quick", quick, "Few samples, to see that it works");
+  app.add_option("--path", path)->group("");
+  app.add_option("--width", width)->group("");
+  CLI11_PARSE(app, argc, argv);
   try {
     muster::set_threads(1);
-    Scale scale;
-    if (argc > 1 && std::string_view(argv[1]) == "--quick") scale = {20'000'000, 5};
+    if (!path.empty()) {
+      take_part(path, width);
+      return 0;
+    }
+    const Scale scale = quick ? Scale{20'000'000, 5, 1} : Scale{};
     const Scratch scratch;
-    compare(scratch.path, 740, scale);
-    compare(scratch.path, 12, scale);
+    measure(scratch.path, 740, scale);
+    measure(scratch.path, 12, scale);
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n", error.what());

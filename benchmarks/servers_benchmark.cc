@@ -1,18 +1,21 @@
 // Parameter servers: how steps grow with workers whose computing is replaced by waiting, how fast
 // weights and gradients travel compared with what a plain copy over TCP and in memory takes, and
 // what rows of a large table cost compared with a hash map in the same process. Servers and workers
-// are threads of this process that talk over the transport that processes of one host take.
+// are threads of this process that talk over the transport that processes of one host take. At last
+// clusters of processes, compared with those of tf.estimator.
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -20,6 +23,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "benchmarks/servers/cluster_rates.h"
 #include "muster/base/error.h"
 #include "muster/base/free_ports.h"
 #include "muster/base/random.h"
@@ -431,20 +435,35 @@ void rows(bool quick) {
 }  // namespace muster::bench
 
 int main(int argc, char** argv) {
-  bool quick = false;
+  bool quick = false, task = false;
   std::string only;
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    if (word == "--quick") {
-      quick = true;
-    } else if (word.starts_with("--only=")) {
-      only = word.substr(7);
-    }
-  }
+  muster::bench::ClusterTask cluster;
+  CLI::App app("Parameter servers: steps, weights, gradients and rows.");
+  app.add_flag("--quick", quick, "Few steps, to see that it works");
+  app.add_option("--only", only, "One part: scaling, overlap, dense, rows or clusters");
+  app.add_flag("--task", task)->group("");
+  app.add_option("--meet", cluster.meet)->group("");
+  app.add_option("--workers", cluster.workers)->group("");
+  app.add_option("--waiting_steps", cluster.waiting_steps)->group("");
+  app.add_option("--max_steps", cluster.max_steps)->group("");
+  app.allow_extras();  // options that all benchmarks are given
+  CLI11_PARSE(app, argc, argv);
   muster::set_threads(1);
+  if (task) {
+    muster::bench::train_cluster_task(cluster);
+    return 0;
+  }
   fmt::print("## Parameter servers\n\n");
   if (only.empty() || only == "scaling") muster::bench::scaling(quick);
   if (only.empty() || only == "overlap") muster::bench::overlap(quick);
   if (only.empty() || only == "dense") muster::bench::dense(quick);
   if (only.empty() || only == "rows") muster::bench::rows(quick);
+  try {
+    if (only.empty() || only == "clusters") {
+      muster::bench::compare_clusters(std::filesystem::read_symlink("/proc/self/exe"), quick);
+    }
+  } catch (const muster::Error& error) {
+    fmt::print(stderr, "error: {}\n", error.message());
+    return 1;
+  }
 }

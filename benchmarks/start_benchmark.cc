@@ -1,4 +1,5 @@
-// How long a job of two tasks on this machine takes from its command to the end of its first step:
+// How long it takes from a command to the end of its first step. First of one process, beside
+// tf.estimator, Keras and PyTorch of `./dev peers`. Then of a job of two tasks on this machine:
 // an Estimator under `muster run` and as a job of `muster submit`, which makes its checkpoint of
 // step 0 before, and DistributedDataParallel under torchrun, in turns.
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <optional>
 
 #include "benchmarks/support/compare.h"
@@ -71,14 +73,71 @@ double seconds_to_first_step(const std::vector<std::string>& argv) {
   return *seconds;
 }
 
+// What is launched again and again; `argv` gets the number of the launch.
+struct Start {
+  std::string name;
+  std::function<std::vector<std::string>(int)> argv;
+  std::vector<double> seconds{};
+};
+
 void print(const std::string& name, const std::vector<double>& seconds) {
   const Estimate e = estimate(seconds);
   fmt::print("| {} | {:.2f} | {:.2f} to {:.2f} |\n", name, e.median, e.low, e.high);
 }
 
+void launch_in_turns(std::vector<Start>& starts, int launches) {
+  for (int launch = -1; launch < launches; ++launch) {
+    for (Start& start : starts) {
+      const double seconds = seconds_to_first_step(start.argv(launch));
+      if (launch >= 0) start.seconds.push_back(seconds);
+    }
+  }
+}
+
+// One process of each, with what others brought into the page cache, and torch.compile into its
+// own.
+void run_alone(const std::string& self, const std::string& scratch, bool quick) {
+  std::vector<Start> starts{{.name = "Muster, Estimator::train", .argv = [&](int launch) {
+                               return std::vector<std::string>{
+                                   self, fmt::format("--model_dir={}/alone-{}", scratch, launch)};
+                             }}};
+  struct Peer {
+    std::string name, environment;
+    std::vector<std::string> arguments;
+    std::string keras_backend = "";
+  };
+  const std::vector<Peer> peers{
+      {"tf.estimator 2.15", "tensorflow", {"start_alone.py", "--api=estimator"}},
+      {"Keras 2.15", "tensorflow", {"start_alone.py", "--api=keras"}},
+      {"Keras 3 on TensorFlow", "today", {"start_alone.py", "--api=keras"}, "tensorflow"},
+      {"Keras 3 on JAX", "today", {"start_alone.py", "--api=keras"}, "jax"},
+      {"Keras 3 on PyTorch", "today", {"start_alone.py", "--api=keras"}, "torch"},
+      {"PyTorch 2.15, eager", "today", {"start_alone.py", "--api=torch"}},
+      {"PyTorch 2.15, compiled", "today", {"start_alone.py", "--api=torch", "--compile"}}};
+  for (const Peer& peer : peers) {
+    Contestant made = python_peer(peer.name, peer.arguments);
+    if (!in_environment(peer.environment, &made)) continue;
+    made.argv.insert(made.argv.begin(),
+                     {"/usr/bin/env", "OMP_NUM_THREADS=1", "KERAS_BACKEND=" + peer.keras_backend,
+                      "TORCHINDUCTOR_CACHE_DIR=" + scratch + "/inductor"});
+    starts.push_back({.name = peer.name, .argv = [argv = made.argv](int) { return argv; }});
+  }
+  launch_in_turns(starts, quick ? 3 : 11);
+  fmt::print("\n### From the command to the first step of one process\n\n");
+  fmt::print("| started | seconds | 95 % interval | of Muster's |\n|---|---:|---:|---:|\n");
+  for (const Start& start : starts) {
+    const Estimate e = estimate(start.seconds);
+    const Estimate ratio = estimate_ratio(start.seconds, starts[0].seconds);
+    fmt::print("| {} | {:.2f} | {:.2f} to {:.2f} | {:.1f} ({:.1f} to {:.1f}) |\n", start.name,
+               e.median, e.low, e.high, ratio.median, ratio.low, ratio.high);
+  }
+  std::fflush(stdout);
+}
+
 void run(bool quick) {
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
   const Scratch scratch;
+  run_alone(self, scratch.path, quick);
   const bool pytorch = has_python("torch", "python3-torch");
   std::vector<double> ours, jobs, theirs;
   const std::string muster = self.parent_path() / "muster";

@@ -1,12 +1,14 @@
 // Two workers of one thread each: an Estimator with MultiWorkerMirrored, against two processes that
 // train the same model and only meet at a barrier in shared memory after every step. They exchange
 // nothing, so no pair that does can be faster by much: the ratio is the efficiency. The Estimator's
-// own choice of transport on one machine is shared memory.
+// own choice of transport on one machine is shared memory. PyTorch's DistributedDataParallel and
+// TensorFlow's MultiWorkerMirroredStrategy are each compared with a bound of their own.
 #include <fmt/format.h>
 
 #include <cstdio>
 
 #include "benchmarks/support/mnist_model.h"
+#include "benchmarks/support/python_peer.h"
 #include "muster/base/error.h"
 
 namespace muster::bench {
@@ -34,16 +36,30 @@ void run(Settings settings, bool pytorch) {
     estimator.same = "exchanged";
     against.emplace_back(add(std::move(estimator)), bound);
   }
+  const size_t own = contestants.size() - 1;
   std::vector<std::pair<size_t, size_t>> builds;  // contestant, and the same of another build
   for (size_t i = 0; i < against.size() && !settings.beside.empty(); ++i) {
     const size_t who = against[i].first;
     builds.emplace_back(who, add(other_build(contestants[who], settings)));
   }
-  if (pytorch) {
-    const size_t peer_bound =
-        add(peer("PyTorch tuned, a barrier only", {"mnist_ddp.py", "--barrier"}, settings));
-    against.emplace_back(add(peer("PyTorch tuned, DDP over Gloo", {"mnist_ddp.py"}, settings)),
-                         peer_bound);
+  // A peer that exchanges gradients, and its own bound.
+  const auto add_with_bound = [&](const std::string& environment, const std::string& name,
+                                  const std::vector<std::string>& silent,
+                                  const std::string& exchanging_name,
+                                  const std::vector<std::string>& exchanging) {
+    Contestant limit = peer(name + ", a barrier only", silent, settings);
+    if (!environment.empty() && !in_environment(environment, &limit)) return;
+    Contestant who = peer(name + ", " + exchanging_name, exchanging, settings);
+    if (!environment.empty() && !in_environment(environment, &who)) return;
+    const size_t peer_bound = add(std::move(limit));
+    against.emplace_back(add(std::move(who)), peer_bound);
+  };
+  const std::vector<std::string> silent{"mnist_ddp.py", "--barrier"}, ddp{"mnist_ddp.py"};
+  if (pytorch) add_with_bound("", "PyTorch tuned", silent, "DDP over Gloo", ddp);
+  add_with_bound("today", "PyTorch 2.15 tuned", silent, "DDP over Gloo", ddp);
+  if (settings.model == "cnn") {
+    add_with_bound("tensorflow", "tf.estimator 2.15", {"tensorflow_cluster.py", "--way=barrier"},
+                   "MultiWorkerMirroredStrategy", {"tensorflow_cluster.py", "--way=mirrored"});
   }
   // Steps of larger batches and models take longer; the samples are to last as long.
   const bool mlp = settings.model == "mlp";
@@ -65,6 +81,9 @@ void run(Settings settings, bool pytorch) {
                results[who].contestant.name, 100 * e.median, results[limit].contestant.name,
                100 * e.low, 100 * e.high,
                limit == bound ? fmt::format("; promised: {:g} %", promised) : "");
+  }
+  for (const auto& [who, limit] : against) {
+    if (limit != bound) print_speed_against(results[own], results[who]);
   }
   for (const auto& [who, other] : builds) print_speed_against(results[who], results[other]);
   fmt::print("{} samples of {} steps.\n", plan.samples(), plan.steps_per_sample());

@@ -6,7 +6,8 @@ import torch
 import torch.distributed
 from torch.nn.parallel import DistributedDataParallel
 
-from mnist_torch import MLP, TOWER, Barrier, Batches, Mlp, Tuned, make_step, parse, take_turns
+from mnist_torch import MLP, TOWER, Batches, Mlp, Tuned, make_step, parse, take_turns
+from turns import Barrier
 
 
 def main():

@@ -2,7 +2,6 @@
 (benchmarks/support/step_pacer.h says how contestants talk): a step trains on a batch, evaluates,
 or predicts one image."""
 import argparse
-import mmap
 import os
 
 import torch
@@ -95,22 +94,6 @@ class Mlp(torch.nn.Module):
 
 MLP = [784, 4096, 4096, 1024, 10]  # 25 million weights
 TOWER = [784] + 10 * [1024] + [10]  # 10 million
-
-
-class Barrier:
-    """SharedBarrier of benchmarks/support/step_pacer.h, without its sleep."""
-
-    def __init__(self, rank, size):
-        self.page = mmap.mmap(int(os.environ["BENCH_BARRIER"]), 4096)
-        self.rounds = memoryview(self.page).cast("I")
-        self.rank, self.size, self.round = rank, size, 0
-
-    def wait(self):
-        self.round += 1
-        self.rounds[16 * self.rank] = self.round
-        for rank in range(self.size):
-            while self.rounds[16 * rank] < self.round:
-                os.sched_yield()
 
 
 def make_step(model, options, batches, after=lambda: None):

@@ -1,4 +1,6 @@
 """How a contestant in Python makes steps when asked to; benchmarks/support/step_pacer.h says how contestants talk."""
+import mmap
+import os
 import sys
 import time
 
@@ -43,3 +45,19 @@ class Turns:
         self.left, self.lead_in = map(int, line.split())
         self.times = []
         return True
+
+
+class Barrier:
+    """SharedBarrier of benchmarks/support/step_pacer.h, without its sleep."""
+
+    def __init__(self, rank, size):
+        self.page = mmap.mmap(int(os.environ["BENCH_BARRIER"]), 4096)
+        self.rounds = memoryview(self.page).cast("I")
+        self.rank, self.size, self.round = rank, size, 0
+
+    def wait(self):
+        self.round += 1
+        self.rounds[16 * self.rank] = self.round
+        for rank in range(self.size):
+            while self.rounds[16 * rank] < self.round:
+                os.sched_yield()

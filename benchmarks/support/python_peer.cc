@@ -40,6 +40,14 @@ void add_peer(const std::string& name, const std::string& environment,
   if (in_environment(environment, &peer)) contestants->push_back(std::move(peer));
 }
 
+void add_tf_data(const std::vector<std::string>& arguments, int64_t rows,
+                 std::vector<Contestant>* contestants) {
+  std::vector<std::string> words{"input_tensorflow.py"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  add_peer("tf.data of TensorFlow 2.15", "tensorflow", words, rows, contestants);
+  add_peer("tf.data of today", "today", words, rows, contestants);
+}
+
 bool has_python(const std::string& module, const std::string& package) {
   const std::string command =
       fmt::format("{} -c 'import {}' >/dev/null 2>&1", BENCH_PYTHON, module);

@@ -22,6 +22,10 @@ void add_peer(const std::string& name, const std::string& environment,
               const std::vector<std::string>& arguments, int64_t rows,
               std::vector<Contestant>* contestants);
 
+// The same for tf.data of TensorFlow 2.15 and of today: input_tensorflow.py with these arguments.
+void add_tf_data(const std::vector<std::string>& arguments, int64_t rows,
+                 std::vector<Contestant>* contestants);
+
 // Whether `module` can be imported; if not, prints that its rows are left out, and which Debian
 // `package` has it.
 bool has_python(const std::string& module, const std::string& package);

@@ -18,6 +18,17 @@ void append(std::vector<std::byte>& data, T value) {
   data.insert(data.end(), bytes, bytes + sizeof value);
 }
 
+// Base64 without the blanks and line ends that many encoders put in, and with the padding that
+// others leave out.
+std::string padded(std::string_view encoded) {
+  std::string text(encoded);
+  std::erase_if(text,
+                [](char letter) { return letter == ' ' || (letter >= '\t' && letter <= '\r'); });
+  if (text.size() % 4 > 1 && text.find('=') == std::string::npos)
+    text.append(4 - text.size() % 4, '=');
+  return text;
+}
+
 std::string counted_values(int64_t count) {
   return fmt::format("{} value{}", count, count == 1 ? "" : "s");
 }
@@ -144,7 +155,7 @@ void InputReader::append_bytes(JsonValue value) {
   if (count_in(value) != 1 || value.at_key("b64").get(encoded) != simdjson::SUCCESS) {
     refuse(fmt::format("is {}, a text or {{\"b64\": \"...\"}} was expected", kind_name(value)));
   }
-  auto bytes = from_base64(encoded);
+  auto bytes = from_base64(padded(encoded));
   if (!bytes) refuse("has a \"b64\" that is no base64 (A-Z, a-z, 0-9, + and /, padded with =)");
   array_.texts.push_back(*std::move(bytes));
 }
