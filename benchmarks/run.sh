@@ -101,7 +101,7 @@ commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
     elif [ "$name" = originals ]; then
       "$bin/${name}_benchmark" --data_dir="$out/digits" --json="$figures" "${part[@]}" "${quick[@]}"
     else
-      "$bin/${name}_benchmark" --data_dir="$out/digits" --json="$figures" "${beside[@]}" "${quick[@]}"
+      "$bin/${name}_benchmark" --data_dir="$out/digits" --json="$figures" "${beside[@]}" "${part[@]}" "${quick[@]}"
     fi
   done
 } | tee "$out/report.md"

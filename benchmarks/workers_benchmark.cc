@@ -92,13 +92,18 @@ void run(Settings settings, bool pytorch) {
 
 void run_all(Settings settings) {
   const bool pytorch = has_pytorch();
+  const auto wanted = [&](const char* part) {
+    return settings.only.empty() || settings.only == part;
+  };
+  if (!wanted("64") && !wanted("256") && !wanted("mlp"))
+    throw invalid_argument("--only=" + settings.only, "take 64, 256 or mlp");
   for (const int64_t batch : {64, 256}) {
     settings.batch = batch;
-    run(settings, pytorch);
+    if (wanted(batch == 64 ? "64" : "256")) run(settings, pytorch);
   }
   settings.model = "mlp";
   settings.batch = 64;
-  run(settings, pytorch);
+  if (wanted("mlp")) run(settings, pytorch);
 }
 
 }  // namespace
