@@ -40,6 +40,7 @@ class MUSTER_EXPORT LoopCheckpoint {
   LoopCheckpoint& add(const std::string& name, const DataParallel<Net>& net) {
     return add_module(name, net.module());
   }
+  // Adds a module that data_parallel() does not hold.
   template <typename Module>
   requires torch::detail::is_module_holder<Module>::value LoopCheckpoint& add(
       const std::string& name, const Module& module) {
