@@ -268,7 +268,7 @@ TEST_F(JobsCommandTest, ErrorsNameTheLineAndTheFix) {
            {"submit --to=slurm --slurm=gpu --dry-run true", "is no flag of sbatch"},
            {"jobs status nothing", "there is no job 'nothing'"},
            {"jobs", "needs a command"},
-           {"jobs kepe", "take one of: list, status, logs, cancel, remove\n"},
+           {"jobs kepe", "choose one of: list, status, logs, cancel, remove\n"},
            {"submit --to=kubernetes --volume=models:relative --dry-run true",
             "--volume is 'models:relative'"}}) {
     const ShellOutput failed = muster(arguments);
