@@ -389,10 +389,9 @@ TEST_F(JobsCommandTest, OfTwoSubmissionsAtATimeOneWins) {
   // A dry run says what would be in the way, and prints the job anyway.
   const ShellOutput dry = muster("submit --dry-run --name=named0 --job-dir=run0 ./train");
   EXPECT_EQ(dry.code, 0);
-  EXPECT_THAT(dry.text,
-              AllOf(HasSubstr("would not be submitted: there is a job 'named0' already"),
-                    HasSubstr("would not be submitted: the job directory run0 is that of"),
-                    HasSubstr("TF_CONFIG=")));
+  EXPECT_THAT(dry.text, AllOf(HasSubstr("cannot be submitted: there is a job 'named0' already"),
+                              HasSubstr("cannot be submitted: the job directory run0 is that of"),
+                              HasSubstr("TF_CONFIG=")));
   EXPECT_THAT(muster("submit --dry-run --name=free --job-dir=free ./train").text,
               Not(HasSubstr("cannot be")));
   const auto jobs = nlohmann::json::parse(muster("jobs list --json").text);
