@@ -268,7 +268,7 @@ TEST_F(JobsCommandTest, ErrorsNameTheLineAndTheFix) {
            {"submit --to=slurm --slurm=gpu --dry-run true", "is no flag of sbatch"},
            {"jobs status nothing", "there is no job 'nothing'"},
            {"jobs", "needs a command"},
-           {"jobs kepe", "take one of: list, status, logs, cancel, remove\n"},
+           {"jobs kepe", "choose one of: list, status, logs, cancel, remove\n"},
            {"submit --to=kubernetes --volume=models:relative --dry-run true",
             "--volume is 'models:relative'"}}) {
     const ShellOutput failed = muster(arguments);
@@ -389,12 +389,11 @@ TEST_F(JobsCommandTest, OfTwoSubmissionsAtATimeOneWins) {
   // A dry run says what would be in the way, and prints the job anyway.
   const ShellOutput dry = muster("submit --dry-run --name=named0 --job-dir=run0 ./train");
   EXPECT_EQ(dry.code, 0);
-  EXPECT_THAT(dry.text,
-              AllOf(HasSubstr("would not be submitted: there is a job 'named0' already"),
-                    HasSubstr("would not be submitted: the job directory run0 is that of"),
-                    HasSubstr("TF_CONFIG=")));
+  EXPECT_THAT(dry.text, AllOf(HasSubstr("cannot be submitted: there is a job 'named0' already"),
+                              HasSubstr("cannot be submitted: the job directory run0 is that of"),
+                              HasSubstr("TF_CONFIG=")));
   EXPECT_THAT(muster("submit --dry-run --name=free --job-dir=free ./train").text,
-              Not(HasSubstr("would not")));
+              Not(HasSubstr("cannot be")));
   const auto jobs = nlohmann::json::parse(muster("jobs list --json").text);
   for (const auto& job : jobs) muster("jobs cancel " + job["name"].get<std::string>());
   for (const auto& job : jobs) EXPECT_TRUE(becomes(job["name"], "cancelled"));

@@ -84,7 +84,7 @@ TEST_F(JobsElsewhereTest, ADirectoryIsFreeWhenItsJobIsGoneAndNotWhenNobodySays) 
                                     HasSubstr("hint: give this job another --job-dir, or "
                                               "wait, and try again; muster jobs remove " +
                                               one.target + " forgets that one")));
-    EXPECT_THAT(muster("submit --dry-run " + dir + " true").text, HasSubstr("would not be"));
+    EXPECT_THAT(muster("submit --dry-run " + dir + " true").text, HasSubstr("cannot be"));
     tool(one.tool, one.gone);
     EXPECT_EQ(muster("submit --wait " + dir + " true").code, 0);
     EXPECT_EQ(status(one.target)["state"], "unknown");

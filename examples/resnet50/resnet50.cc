@@ -121,7 +121,7 @@ void train(const Flags& flags, const Settings& settings) {
   if (file_systems().exists(settings.job_dir + "/weights.safetensors").value()) {
     throw Error(ErrorKind::kInvalidArgument, settings.job_dir + " holds a job that is done",
                 "give another --job-dir, and --weights=" + settings.job_dir +
-                    "/weights.safetensors to go on from it");
+                    "/weights.safetensors to continue from it");
   }
 
   const auto strategy = distribute::multi_worker_mirrored();

@@ -262,7 +262,7 @@ std::string more_help(const CLI::App& app) { return full_name(app) + " --help li
   throw invalid_argument(
       fmt::format("there is no command '{}' in {}", word, full_name(app)),
       near ? fmt::format("did you mean {} {}? {}", full_name(app), *near, more_help(app))
-           : "take one of: " + join(commands, ", "));
+           : "choose one of: " + join(commands, ", "));
 }
 
 // Throws for the first word that nothing takes, if there is one.

@@ -195,7 +195,7 @@ TEST(CommandLineTest, CommandsAreNamedInFull) {
             "tool show needs a command | choose one of: file; tool show --help describes them");
   EXPECT_EQ(said({"show", "file", "--rows=2"}), "tool show file needs PATH | PATH: The file");
   EXPECT_EQ(said({"show", "file", "a"}), "tool show file needs --rows=INT | --rows: Rows");
-  EXPECT_EQ(said({"show", "file", "a", "b", "--rows=2"}).substr(0, 32),
+  EXPECT_EQ(said({"show", "file", "a", "b", "--rows=2"}).substr(0, 35),
             "tool show file takes no argument 'b");
   EXPECT_EQ(said({"show", "file", "a", "--row=2"}).substr(0, 39),
             "--row is not a flag of tool show file |");

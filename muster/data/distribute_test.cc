@@ -191,7 +191,7 @@ TEST(Distribute, ADatasetShardedByHandIsLeftAlone) {
             distribute(mine, place, kSeed, {.global_batches = global_batches});
         EXPECT_TRUE(input.by_process);
         EXPECT_EQ(input.applied, AutoShardPolicy::kOff);
-        EXPECT_THAT(input.why, HasSubstr("by hand"));
+        EXPECT_THAT(input.why, HasSubstr("its own shard()"));
         for (Numbers& batch : rest_of(*input.iterator)) turns.push_back(std::move(batch));
       }
       ASSERT_EQ(turns.size(), whole.size());

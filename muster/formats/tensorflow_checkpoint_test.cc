@@ -27,7 +27,7 @@ TEST(TensorflowCheckpoint, IsToldWithWhatToDo) {
   const auto error = tensorflow_checkpoint_error(local_file_system(), folder / "model.ckpt-9");
   ASSERT_TRUE(error);
   EXPECT_EQ(error->kind(), ErrorKind::kInvalidArgument);
-  EXPECT_THAT(error->message(), HasSubstr("TensorFlow's own format ('model.ckpt-9.index' is"));
+  EXPECT_THAT(error->message(), HasSubstr("TensorFlow's own format ('model.ckpt-9.index' exists)"));
   EXPECT_THAT(error->hint(), HasSubstr("muster::tensorflow"));
 }
 

@@ -285,7 +285,7 @@ class AiPlatformReader {
     const size_t before = fields.file().mistakes->size();
     const auto goal = fields.choice("goal", {"MAXIMIZE", "MINIMIZE"});
     if (!goal && !fields.is_spoken_of("goal")) {
-      input_.note("hyperparameters", fields.path("goal") + " is not there",
+      input_.note("hyperparameters", fields.path("goal") + " is missing",
                   "write goal: MAXIMIZE or goal: MINIMIZE");
     }
     search.maximize = goal.value_or(0) == 0;

@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{"scaleTier: CUSTOM\nmasterType: a\nworkerCount: 2\n",
                "job.yaml:3:1: ", "workerCount is 2, and there is no workerType", "add workerType"},
         Broken{"scaleTier: CUSTOM\nmasterType: a\nworkerType: b\n",
-               "job.yaml:3:1: ", "workerType is b, and workerCount is 0", "add workerCount"},
+               "job.yaml:3:1: ", "workerType is b, but workerCount is 0", "add workerCount"},
         Broken{"scaleTier: CUSTOM\nmasterType: a\nworkerType: b\nworkerCount: '0'\n",
                "job.yaml:3:1: ", "workerCount is 0", "add workerCount"},
         Broken{"scaleTier: CUSTOM\nmasterType: a\nparameterServerCount: 1\n",
@@ -95,8 +95,7 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Search, BrokenConfigTest,
     ::testing::Values(
-        Broken{"hyperparameters:\n  params: []\n", "job.yaml:1:1: ", "goal is not there",
-               "MAXIMIZE"},
+        Broken{"hyperparameters:\n  params: []\n", "job.yaml:1:1: ", "goal is missing", "MAXIMIZE"},
         Broken{"hyperparameters:\n  goal: MAXIMIZE\n", "job.yaml:1:1: ", "no hyper-parameters",
                "params"},
         Broken{"hyperparameters:\n  goal: MAXIMIZE\n  maxTrials: 0\n",
@@ -113,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(
                "x}\n",
                "job.yaml:1:1: ", "parallelTrialCount is 0", "1 or more"},
         Broken{"hyperparameters:\n  goal: MAXIMIZE\n  params:\n  - parameterName: x\n",
-               "job.yaml:4:5: ", "type is not there", "parameterName and a type"},
+               "job.yaml:4:5: ", "type is missing", "parameterName and a type"},
         Broken{"hyperparameters:\n  goal: MAXIMIZE\n  params:\n  - parameterName: x\n    type: "
                "Float\n",
                "job.yaml:5:11: ", "'Float'; it must be one of", "did you mean DOUBLE?"},
@@ -137,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(
                "replicaCount: 1"},
         Broken{"workerPoolSpecs:\n- {}\n", "job.yaml:2:3: ", "the first pool is empty", ""},
         Broken{"workerPoolSpecs:\n- replicaCount: 1\n  containerSpec: {imageUri: x}\n",
-               "job.yaml:2:3: ", "machineSpec.machineType is not there", "n1-standard-8"},
+               "job.yaml:2:3: ", "machineSpec.machineType is missing", "n1-standard-8"},
         Broken{"workerPoolSpecs:\n- replicaCount: 1\n  machineSpec: {machineType: a}\n",
                "job.yaml:2:3: ", "neither containerSpec nor pythonPackageSpec", "imageUri"},
         Broken{"workerPoolSpecs:\n- replicaCount: 1\n  machineSpec: {machineType: a, "
@@ -145,7 +144,7 @@ INSTANTIATE_TEST_SUITE_P(
                "job.yaml:3:33: ", "acceleratorCount is 0", "write both"},
         Broken{"workerPoolSpecs:\n- replicaCount: 1\n  machineSpec: {machineType: a}\n  "
                "containerSpec: {args: [x]}\n",
-               "job.yaml:4:18: ", "imageUri is not there", ""},
+               "job.yaml:4:18: ", "imageUri is missing", ""},
         Broken{"workerPoolSpecs:\n- replicaCount: 1\n  machineSpec: {machineType: a}\n  "
                "containerSpec: {imageUri: x, arg: []}\n",
                "job.yaml:4:32: ", "no key 'arg'", "did you mean args?"},

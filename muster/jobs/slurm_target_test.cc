@@ -82,7 +82,7 @@ TEST(SlurmTest, TheScriptIsOneThatBashReads) {
   EXPECT_THAT(message_of([&] { script(job, {"-p", "gpu"}); }), HasSubstr("'-p'"));
   EXPECT_THAT(message_of([&] { script(job, {"--x\nrm"}); }), HasSubstr("no flag of sbatch"));
   // What would make several jobs of one, or one that cannot be asked for.
-  EXPECT_THAT(error_of([&] { script(job, {"--array=0-3"}); }).hint(), HasSubstr("is a search"));
+  EXPECT_THAT(error_of([&] { script(job, {"--array=0-3"}); }).hint(), HasSubstr("use a search"));
   EXPECT_THAT(error_of([&] { script(job, {"--array"}); }).message(), HasSubstr("several jobs"));
   EXPECT_THAT(error_of([&] { script(job, {"--clusters=a,b"}); }).hint(),
               HasSubstr("from a login node of that cluster"));

@@ -161,7 +161,7 @@ std::vector<std::string> VertexTarget::check(const JobSpec& job) const {
   const VertexPlace place = place_of(job);
   std::vector<std::string> notes = internal::vertex_job(job, "job", options_.job).notes;
   if (place.region == kSomeRegion) {
-    notes.push_back(fmt::format("this job would not be submitted: {}; {}", kNoRegion, kNameRegion));
+    notes.push_back(fmt::format("this job cannot be submitted: {}; {}", kNoRegion, kNameRegion));
   }
   if (internal::needs_token(job)) {
     notes.emplace_back(

@@ -451,7 +451,7 @@ TEST(VertexTarget, AJobIsDescribedWithoutARegionAndAProject) {
   const VertexTarget target({.only_described = true}, gcloud_vertex_api());
   JobSpec job = internal::leaf_disease_job();
   job.region.clear();
-  EXPECT_THAT(target.check(job), Contains(HasSubstr("would not be submitted: the job names no "
+  EXPECT_THAT(target.check(job), Contains(HasSubstr("cannot be submitted: the job names no "
                                                     "region")));
   EXPECT_THAT(target.describe(job, {.name = "a"}), HasSubstr("create --region=REGION --display"));
 }

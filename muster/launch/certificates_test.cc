@@ -69,7 +69,7 @@ TEST(Certificates, NobodyElseCanReadTheKey) {
   }
   // Existing files are not overwritten.
   EXPECT_THAT(error_of([&] { write_certificates(made, directory / "tls"); }).message(),
-              HasSubstr("is exist already"));
+              HasSubstr("exists already"));
 }
 
 TEST(Certificates, AHostIsANameOrANumber) {

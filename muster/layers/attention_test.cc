@@ -391,7 +391,7 @@ TEST(AttentionAxes, RefuseWhatDoesNotFit) {
               HasSubstr("a query [batch, axes..., features] with the axes [3], was given float64"));
   EXPECT_THAT(message({.attention_axes = {2}}, {.tensors = {x[0], x[0]}}), HasSubstr("axes [2]"));
   EXPECT_THAT(message({.attention_axes = {2}}, {.tensors = {x, numbers({2, 2, 4, 5})}}),
-              HasSubstr("but for [2], was given float64[2, 2, 4, 5]"));
+              HasSubstr("except [2], was given float64[2, 2, 4, 5]"));
   EXPECT_THAT(
       message({.attention_axes = {1}}, {.tensors = {x, x, torch::ones({2, 3, 3}, at::kBool)}}),
       HasSubstr("an attention_mask that stretches to [2, 4, 3, 3]"));

@@ -94,7 +94,7 @@ TEST(Acceptor, PeersThatSpeakInFramesAreTakenAndOthersAreLoggedOnce) {
   });
   EXPECT_THAT(log, AllOf(HasSubstr("127.0.0.2: it speaks HTTP/1"),
                          HasSubstr("127.0.0.3: it speaks TLS, and this task has no certificates"),
-                         HasSubstr("127.0.0.4: it sent what no task of a job sends"),
+                         HasSubstr("127.0.0.4: its message is not from a task"),
                          HasSubstr("127.0.0.5: it speaks HTTP/2")));
   EXPECT_EQ(std::ranges::count(log, '\n'), 4) << log;
 }

@@ -144,7 +144,7 @@ struct MessageServer::Impl {
     if (!task) return;
     if (!make_room_for(connection)) {
       const std::string why =
-          fmt::format("it has {} connections, which is all it takes", options.max_connections);
+          fmt::format("it has {} connections, its maximum", options.max_connections);
       log.tell(fmt::format("refused a task at {}: the server at {} has {} connections, its maximum",
                            peer.host, address, options.max_connections));
       turn_away(socket, why);
@@ -190,7 +190,7 @@ struct MessageServer::Impl {
       // Of those that took too long or were too many, the acceptor tells.
       switch (error.kind()) {
         case ErrorKind::kCorrupt:
-          tell("its message is not one of a task's");
+          tell("its message is not from a task");
           break;
         case ErrorKind::kInvalidArgument:
           tell(error.message());

@@ -156,9 +156,9 @@ TEST(MessageServerSecurity, UnauthenticatedPeersAreRefusedAndDoNotDisturb) {
     expect_talk(*connect_messages(to(server)));
   });
   for (const char* said :
-       {"127.0.0.2: it speaks HTTP/1", "127.0.0.3: it sent what no task of a job sends",
-        "127.0.0.4: it speaks HTTP/2", "127.0.0.5: it sent what no task",
-        "127.0.0.6: it sent what no task", "127.0.0.7: it sent what no task",
+       {"127.0.0.2: it speaks HTTP/1", "127.0.0.3: its message is not from a task",
+        "127.0.0.4: it speaks HTTP/2", "127.0.0.5: its message is not from a task",
+        "127.0.0.6: its message is not from a task", "127.0.0.7: its message is not from a task",
         "127.0.0.8: it did not show within 0.3 s", "127.0.0.9: it did not show within 0.3 s",
         "127.0.0.10: "})
     EXPECT_THAT(log, HasSubstr(said));

@@ -168,11 +168,11 @@ TEST(MessageServer, MoreConnectionsThanItTakesWait) {
   options.max_connections = 1;
   MessageServer server(options, echo);
   auto first = connect_messages(to(server));
-  const std::string reason = "it has 1 connections, which is all it takes";
+  const std::string reason = "it has 1 connections, its maximum";
   const Error error = error_within(0.5, reason, to(server));
   EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
   EXPECT_THAT(error.message(), HasSubstr(reason));
-  EXPECT_THAT(refusal_of(server), HasSubstr("all it takes"));
+  EXPECT_THAT(refusal_of(server), HasSubstr("its maximum"));
   expect_talk(*first);
   first.reset();
   expect_talk(*connect_messages(to(server)));

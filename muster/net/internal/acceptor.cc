@@ -77,7 +77,7 @@ std::string objection(Speech speech, bool tls, const std::string& host) {
           "does",
           host);
     default:
-      return fmt::format("refused a connection from {}: it sent what no task of a job sends", host);
+      return fmt::format("refused a connection from {}: its message is not from a task", host);
   }
 }
 
