@@ -290,7 +290,7 @@ TEST_F(JobsElsewhereTest, ASubmissionWithoutAnAnswerIsRecognised) {
   const ShellOutput again = muster("submit --to=slurm true");
   EXPECT_EQ(again.code, 2) << again.text;
   EXPECT_THAT(again.text, AllOf(HasSubstr("the job true-1 is of the same command"),
-                                HasSubstr("may still come"), HasSubstr("jobs remove true-1")));
+                                HasSubstr("may still appear"), HasSubstr("jobs remove true-1")));
   EXPECT_EQ(read("submitted"), "x\n");
   EXPECT_EQ(muster("submit --to=slurm --name=other true -- --other").code, 1);
   // It is another command, so it was tried.

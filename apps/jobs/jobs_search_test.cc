@@ -221,7 +221,7 @@ TEST_F(SearchCommandTest, ASearchThatWasKilledStartsNoTrialBesideItself) {
   EXPECT_THAT(muster("jobs status tune").text,
               AllOf(HasSubstr("2 of its trials run on"), HasSubstr("  running\n"),
                     Not(HasSubstr("interrupted"))));
-  EXPECT_THAT(muster("jobs remove tune").text, HasSubstr("error: trials of tune run"));
+  EXPECT_THAT(muster("jobs remove tune").text, HasSubstr("error: trials of tune are running"));
 
   std::thread second([&] {
     const ShellOutput ran = muster(command);

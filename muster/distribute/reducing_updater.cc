@@ -160,13 +160,13 @@ class ReducingUpdater final : public Updater {
                                          : internal::finite_penalty(head[kPenalty]);
   }
 
-  // Whoever adds losses where the others average them would update with other weights. All see the
-  // sum, so all come to tell what they have.
+  // A replica that adds losses while the others average them would make another update. All
+  // replicas see the sum, so all of them compare their settings.
   void check_reduction(double means, const Accumulated& accumulated) {
     if (means == 0 || means == place_.replicas()) return;
     check_same(group_, place_, {{"loss_reduction", accumulated.mean() ? "mean" : "sum"}},
                {.said = "the tasks of this run differ in a step",
-                .hint = "give run() the same options on every task, and change them behind the "
+                .hint = "give run() the same options on every task, and change them after the "
                         "same step"});
   }
 

@@ -143,7 +143,8 @@ TEST(EventParts, AStoreThatStaysAwayCostsEventsAndNoTraining) {
   parts.close();
   parts.add("late", 1);
   const std::string said = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(said, ::testing::HasSubstr("100 summary events for 'mem://b/run' were lost"));
+  EXPECT_THAT(said, ::testing::HasSubstr(
+                        "100 summary events for 'mem://b/run' could not be written and are lost"));
   EXPECT_TRUE(store.objects().empty());
   EXPECT_EQ(parts.path(), "");
 }

@@ -31,6 +31,8 @@ const Refusal kRefusals[] = {
      R"("role_arn", "sso_session")"},
     {"checkpoints.md", "checkpoints of version 1;", "muster/tensorflow/tensorflow_checkpoint.cc",
      "as checkpoints of version 1"},
+    {"checkpoints.md", "soft and external links, data in other files",
+     "muster/hdf/internal/hdf_library.cc", "is a soft link"},
     {"checkpoints.md", "checkpoints of big-endian machines", "muster/bundles/tensor_bundle.cc",
      "endianness != kLittleEndian"},
     {"coming_from_tf_estimator.md", "BMP with other packing",

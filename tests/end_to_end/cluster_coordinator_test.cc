@@ -42,7 +42,7 @@ TEST(ClusterCoordinator, ARunOfThemAllMakesTheStepsThatWereScheduled) {
   run.expect_codes();
   EXPECT_EQ(run.result().at("global_step"), 3 * kStepsPerEpoch);
   EXPECT_GT(run.result().at("accuracy"), 0.8);
-  EXPECT_THAT(run.task("ps0").output(), HasSubstr("the run is over"));
+  EXPECT_THAT(run.task("ps0").output(), HasSubstr("the run has ended"));
 }
 
 // The cluster as one command, which starts a worker again that is killed.

@@ -220,7 +220,7 @@ TEST(EvaluatorProgram, WaitsForAChiefThatIsKilledAndStartedAgain) {
     }
     const Ran chief = run(mnist(model_dir, steps(1000)));
     EXPECT_EQ(chief.code, 0) << chief.output;
-    EXPECT_THAT(chief.output, AllOf(HasSubstr("step 1000, the last one"),
+    EXPECT_THAT(chief.output, AllOf(HasSubstr("the last step, 1000"),
                                     Not(HasSubstr("evaluated step")), Not(HasSubstr("result: "))));
     EXPECT_EQ(beside.wait(), 0) << beside.output();
     EXPECT_THAT(beside.output(), AllOf(HasSubstr("evaluated step 1000:"), HasSubstr("result: ")));

@@ -38,7 +38,7 @@ TEST(ParameterServers, AllEndWellAtTheStepThatWasAskedFor) {
   run.expect_codes();
   const auto result = nlohmann::json::parse(result_of({.output = run.task("chief0").output()}));
   EXPECT_EQ(result.at("global_step"), 625);
-  EXPECT_THAT(run.task("ps1").output(), HasSubstr("the run is over"));
+  EXPECT_THAT(run.task("ps1").output(), HasSubstr("the run has ended"));
 }
 
 // A rate at which old gradients are benign: with momentum 0.9 and several workers this model comes
@@ -66,7 +66,7 @@ TEST(ParameterServers, AnEvaluatorStandsBesideThem) {
   const Ran ran = run(muster_run({"--chief", "--workers=2", "--ps=2", "--evaluator"}, program));
   EXPECT_EQ(ran.code, 0) << ran.output;
   EXPECT_THAT(ran.output, AllOf(HasSubstr("[evaluator] "), HasSubstr("evaluated step 938"),
-                                HasSubstr("[ps 1] "), HasSubstr("the run is over")));
+                                HasSubstr("[ps 1] "), HasSubstr("the run has ended")));
   const auto events_in = [](const std::string& folder) {
     std::string all;
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {

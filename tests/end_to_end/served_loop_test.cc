@@ -54,7 +54,7 @@ TEST(ServedLoops, AllEndWellWithTheStepsOfTheirData) {
   ServedLoopRun run(/*workers=*/1, /*servers=*/2, /*epochs=*/20);
   run.expect_codes();
   expect_result(run.task("chief0").output(), 20);
-  EXPECT_THAT(run.task("ps1").output(), HasSubstr("the run is over"));
+  EXPECT_THAT(run.task("ps1").output(), HasSubstr("the run has ended"));
 }
 
 TEST(ServedLoops, AWorkerThatDiesComesBackToItsOwnData) {

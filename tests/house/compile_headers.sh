@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # compile_headers.sh MODE ROOT COMPILER [FLAG...]: what only a compiler can tell of the headers below ROOT/muster.
 #   ground  all headers of the ground storey together reach no file of LibTorch
-#   tensor  all public headers of the tensor storey together reach no operator header of LibTorch
+#   tensor  all public headers of the tensor storey, without those of modules, together reach no operator header of LibTorch
 #   weight  muster/muster.h brings hardly more text than the one header of LibTorch it needs: 3 s of a compiler
 #   alone   each header compiles by itself (KIND=ground: only those of the ground storey)
 set -euo pipefail
@@ -41,8 +41,8 @@ case $mode in
   tensor)
     # With these two macros LibTorch refuses any header that brings all operators with it.
     {
-      headers tensor | grep -vx 'muster/tensor/libtorch\.h'
-      find muster -maxdepth 1 -name '*.h' ! -name torch.h
+      headers tensor | grep -vxE 'muster/tensor/libtorch\.h|muster/parallel/.*'
+      find muster -maxdepth 1 -name '*.h' ! -name torch.h ! -name parallel.h
     } | as_includes |
       "$compiler" "${flags[@]}" -DAT_PER_OPERATOR_HEADERS -DTORCH_ASSERT_ONLY_METHOD_OPERATORS -
     ;;
