@@ -1,4 +1,4 @@
-// How much of the reduction of gradients hides behind backward: two workers on two hosts, the
+// How much of the reduction of gradients runs during backward: two workers on two hosts, the
 // network namespaces of benchmarks/network.sh, with a link of 1 Gbit/s between them. The same
 // network of like layers is trained three times: by workers that exchange nothing, by an Estimator
 // that reduces all gradients at once when backward is over, and by one that reduces each as soon as
@@ -40,10 +40,10 @@ void run(Settings settings, bool pytorch) {
   settings.way = kEstimator;
   settings.transport = "tcp";
   settings.overlap = false;
-  const size_t behind = add(contestant("Estimator, gradients reduced behind backward", settings));
+  const size_t after = add(contestant("Estimator, gradients reduced after backward", settings));
   settings.overlap = true;
   const size_t during = add(contestant("Estimator, gradients reduced as they come", settings));
-  contestants[behind].same = contestants[during].same = "exchanged";
+  contestants[after].same = contestants[during].same = "exchanged";
   if (pytorch) {
     add(peer("PyTorch tuned, a barrier only", {"mnist_ddp.py", "--barrier"}, settings));
     add(peer("PyTorch tuned, DDP over Gloo", {"mnist_ddp.py"}, settings));
@@ -61,8 +61,8 @@ void run(Settings settings, bool pytorch) {
   std::vector<double> reductions, hidden;
   for (size_t i = 0; i < results[nothing].seconds.size(); ++i) {
     const double alone = results[nothing].seconds[i];
-    const double reduction = results[behind].seconds[i] - alone;
-    const double won = results[behind].seconds[i] - results[during].seconds[i];
+    const double reduction = results[after].seconds[i] - alone;
+    const double won = results[after].seconds[i] - results[during].seconds[i];
     reductions.push_back(1e3 * reduction);
     hidden.push_back(1e3 * won);
   }

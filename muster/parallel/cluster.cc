@@ -11,6 +11,7 @@
 #include "muster/parallel/internal/cluster_impl.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
+#include "muster/train/late_error.h"
 #include "muster/train/merge_metrics.h"
 #include "muster/train/stop_signal.h"
 
@@ -86,6 +87,20 @@ void Cluster::Impl::fail(const Error& error) {
   replica_->group().fail(error);
 }
 
+void Cluster::Impl::check_new(const torch::nn::Module& module) const {
+  for (const Wrapped& wrapped : modules_) {
+    if (&wrapped.sync->module() != &module) continue;
+    throw invalid_argument(fmt::format("data_parallel() was given the module \"{}\" a second time",
+                                       wrapped.sync->name()),
+                           "wrap a module once, and keep what data_parallel() returned");
+  }
+  if (modules_.size() == CallMeeting::kMostNumbers) {
+    throw invalid_argument(fmt::format("not supported: more than {} modules in one Cluster",
+                                       CallMeeting::kMostNumbers),
+                           "put them into one module, and wrap that");
+  }
+}
+
 Cluster::Impl::Wrapped Cluster::Impl::wrap(std::shared_ptr<torch::nn::Module> module,
                                            const DataParallelOptions& options) {
   check_ready();
@@ -94,6 +109,7 @@ Cluster::Impl::Wrapped Cluster::Impl::wrap(std::shared_ptr<torch::nn::Module> mo
                            "make it before: auto net = std::make_shared<Net>()");
   }
   const auto number = static_cast<int>(modules_.size());
+  check_new(*module);
   try {
     auto sync = std::make_shared<GradientSync>(
         *replica_, meeting_, std::move(module),
@@ -184,6 +200,8 @@ void Cluster::Impl::end() noexcept {
     ended_ = invalid_argument("the program has left its scope", "use net.module()");
   } catch (const std::exception& error) {
     log::warning(fmt::format("at the end of the Cluster: {}", error.what()));
+    // The chief's exit code is that of the run, of which something may be lost.
+    if (replica_->is_chief()) note_late_error(current_error());
   }
 }
 

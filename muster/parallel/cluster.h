@@ -84,8 +84,9 @@ class MUSTER_EXPORT Cluster {
   // each backward() that reaches the module's parameters leaves in their gradients the mean over
   // the workers that have data. Build the module alike on all workers, move it to device() before,
   // and call it through what this returns. Several modules may be wrapped. Throws InvalidArgument
-  // for a module without parameters, one on another device, and where workers built different ones:
-  // the message names the first parameter that differs, with both shapes.
+  // for a module without parameters, one on another device, one that was wrapped before, and where
+  // workers built different ones: the message names the first parameter that differs, with both
+  // shapes.
   template <typename Module>
   auto data_parallel(const Module& module, const DataParallelOptions& options = {}) {
     return make_data_parallel(module, [&](std::shared_ptr<torch::nn::Module> plain) {

@@ -5,11 +5,12 @@
 #include <optional>
 
 #include "muster/base/error.h"
+#include "muster/base/export.h"
 
 namespace muster::inline v0_1 {
 
 // Of several the first counts.
-void note_late_error(const Error& error);
+MUSTER_PART_EXPORT void note_late_error(const Error& error);
 // What was noted since the last call.
 std::optional<Error> take_late_error();
 

@@ -19,9 +19,9 @@ PEERS = [("TensorFlow 2.15 with tf.estimator", "tensorflow", "tensorflow-cpu"),
 # Prints the bytes of the files of a package and of all it depends on.
 SIZE_OF_PACKAGE = """
 import importlib.metadata as metadata, os, re, sys
-seen, todo, size = set(), [sys.argv[1]], 0
-while todo:
-    name = re.sub("[-_.]+", "-", todo.pop()).lower()
+seen, unread, size = set(), [sys.argv[1]], 0
+while unread:
+    name = re.sub("[-_.]+", "-", unread.pop()).lower()
     try:
         package = metadata.distribution(name)
     except metadata.PackageNotFoundError:
@@ -32,7 +32,7 @@ while todo:
     size += sum(os.path.getsize(path) for path in map(package.locate_file, package.files or []) if os.path.isfile(path))
     for line in package.requires or []:
         if "extra ==" not in line:
-            todo.append(re.match("[A-Za-z0-9._-]+", line).group())
+            unread.append(re.match("[A-Za-z0-9._-]+", line).group())
 print(size, len(seen))
 """
 
@@ -56,13 +56,13 @@ def installed():
 
 
 def closure(roots, packages, provided):
-    seen, todo = set(), list(roots)
-    while todo:
-        name = todo.pop()
+    seen, unread = set(), list(roots)
+    while unread:
+        name = unread.pop()
         name = name if name in packages else provided.get(name, "")
         if name in packages and name not in seen:
             seen.add(name)
-            todo += packages[name].depends
+            unread += packages[name].depends
     return seen
 
 

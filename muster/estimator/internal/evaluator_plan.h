@@ -22,8 +22,8 @@ struct TrainingSigns {
   // A chief that was at work before has left, and said that training failed for good.
   bool chief_failed = false;
   std::optional<RunEnd> end{};  // of run_end.json
-  // Whether that file was there when the evaluator came, and nothing has happened since: then it
-  // may tell of the run before.
+  // Whether that file was there when the evaluator started, and nothing has happened since: then it
+  // may be left over from the previous run.
   bool end_was_there = false;
   std::string run{};  // this start of all tasks, where the environment names it
 };
@@ -36,8 +36,9 @@ enum class TrainingState {
   kFailed,     // likewise, and the last one is no end
 };
 
-// An end that was there before counts where it reached max_steps, and where both name the same run;
-// it does not count where they name different runs.
+// Training is over if a checkpoint has reached max_steps. A run_end.json that the evaluator found
+// at its start may be left over from the previous run: it counts if it names the run of
+// `signs.run`, and does not count if it names another one.
 TrainingState judge_training(const TrainingSigns& signs);
 
 // What a checkpoint is to an EvalSpec.

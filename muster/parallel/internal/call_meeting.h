@@ -19,9 +19,10 @@ class CallMeeting {
  public:
   // What a call is, beside its words.
   enum class Kind { kOther, kBackward, kSave, kBarrier, kParameters };
+  static constexpr size_t kMostNumbers = 1024;
   struct Call {
     Kind kind = Kind::kOther;
-    int number = 0;      // of the module or the checkpoint that it is about
+    int number = 0;      // of the module or the checkpoint that it is about, below kMostNumbers
     std::string text{};  // "backward() of \"net\"", for messages
   };
   // What all workers say together.

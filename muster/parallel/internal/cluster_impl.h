@@ -66,6 +66,10 @@ class Cluster::Impl {
   };
   // Returns its number, the CallMeeting::Call::number of its saves.
   int add_saver(std::weak_ptr<Saver> saver) {
+    if (savers_.size() == internal::CallMeeting::kMostNumbers) {
+      throw invalid_argument("not supported: more than 1024 calls of Cluster::checkpoint()",
+                             "call it once for each directory, and keep what it returned");
+    }
     savers_.push_back(std::move(saver));
     return static_cast<int>(savers_.size()) - 1;
   }
@@ -73,6 +77,8 @@ class Cluster::Impl {
 
  private:
   void fail(const Error& error);
+  // Throws where data_parallel() was given this module before, or too many.
+  void check_new(const torch::nn::Module& module) const;
   // Everything that trains becomes that of the worker with the most steps.
   void share_newest();
 
