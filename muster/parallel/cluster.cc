@@ -158,8 +158,8 @@ void Cluster::Impl::join() {
       } else if (met.kind != Kind::kBarrier) {
         throw invalid_argument(
             fmt::format("not supported: {} has no more data and has joined, and {} of {} workers "
-                        "make a call in which it cannot take part: all_reduce(), say, or "
-                        "restore()",
+                        "make a call in which it cannot take part: all_reduce(), say, "
+                        "restore(), or a forward with Buffers::kBroadcast",
                         replica_->place().name(), met.active, replica_->place().replicas()),
             "make such calls after join(), where all workers are again, or give each worker "
             "equally many batches");

@@ -276,6 +276,28 @@ TEST(DataParallelTest, ParametersThatAreFrozenAndMadeTrainableAreNoticed) {
   });
 }
 
+TEST(DataParallelTest, BuffersAreAveragedKeptOrTheChiefs) {
+  using Buffers = DataParallelOptions::Buffers;
+  run_workers(2, [](Cluster& cluster) {
+    // The mean that BatchNorm has after one forward on ones times the worker's number plus one.
+    const auto mean_after = [&](Buffers buffers) {
+      const torch::nn::BatchNorm1d plain(torch::nn::BatchNormOptions(1).momentum(1.0));
+      auto net = cluster.data_parallel(plain, {.buffers = buffers});
+      net(torch::full({4, 1}, cluster.rank() + 1.0));
+      net.sync_buffers();
+      if (buffers == Buffers::kBroadcast) {
+        // The next forward begins with the chief's; momentum 0 changes nothing.
+        plain->options.momentum(0.0);
+        net(torch::zeros({4, 1}));
+      }
+      return plain->running_mean.item<double>();
+    };
+    EXPECT_EQ(mean_after(Buffers::kAverage), 1.5);
+    EXPECT_EQ(mean_after(Buffers::kKeep), cluster.rank() + 1);
+    EXPECT_EQ(mean_after(Buffers::kBroadcast), 1);
+  });
+}
+
 // What `fn` makes two workers throw, one line each.
 std::string thrown_on_both(const std::function<void(Cluster&)>& fn) {
   std::vector<std::string> messages(2);

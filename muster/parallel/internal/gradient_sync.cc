@@ -203,6 +203,7 @@ void GradientSync::prepare() {
     share(0);
   }
   if (!options_.broadcast_buffers || !module_->is_training()) return;
+  meeting_.meet({.text = fmt::format("the buffers of \"{}\"", options_.name)});
   for (const Tensor& buffer : module_->buffers()) share_value(replica_, buffer, 0);
 }
 
