@@ -19,6 +19,7 @@
 #include "muster/parallel/cluster.h"
 #include "muster/parallel/internal/cluster_impl.h"
 #include "muster/parallel/internal/share_value.h"
+#include "muster/tensor/finite.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/train/checkpoint_writer.h"
 #include "muster/train/save_together.h"
@@ -49,7 +50,7 @@ std::string tensor_name(const std::string& module, std::string key) {
 
 }  // namespace
 
-class LoopCheckpoint::Impl : public std::enable_shared_from_this<Impl> {
+class LoopCheckpoint::Impl {
  public:
   Impl(std::shared_ptr<Cluster::Impl> cluster, std::string directory,
        const LoopCheckpointOptions& options)
@@ -73,12 +74,9 @@ class LoopCheckpoint::Impl : public std::enable_shared_from_this<Impl> {
   int64_t restore() {
     return cluster_->call({.text = "LoopCheckpoint::restore()"}, [&] {
       const CheckpointManager checkpoints(directory_);
-      std::optional<CheckpointManager::Loaded> found;
-      // What goes wrong while the chief reads is for all to know.
       json told;
       if (replica().is_chief()) {
-        found = checkpoints.load_latest();
-        if (found) {
+        if (const auto found = checkpoints.load_latest()) {
           told = {{"step", found->checkpoint.global_step},
                   {"prefix", found->prefix},
                   {"inputs", json::parse(found->checkpoint.inputs)}};
@@ -133,6 +131,7 @@ class LoopCheckpoint::Impl : public std::enable_shared_from_this<Impl> {
     int64_t newest = step;
     for (const std::string& told : replica().group().gather_text("step", std::to_string(step)))
       newest = std::max(newest, static_cast<int64_t>(std::stoll(told)));
+    if (replica().is_chief()) check_finite(newest);
     return save_together(
                replica(),
                [&]() -> CheckpointWriter& {
@@ -151,6 +150,19 @@ class LoopCheckpoint::Impl : public std::enable_shared_from_this<Impl> {
                },
                {}, nullptr)
         .prefix;
+  }
+
+  // The last good checkpoint must not make room for one that nothing can continue from.
+  void check_finite(int64_t step) const {
+    for_each_tensor([&](const std::string& name, const Tensor& value) {
+      if (!value.is_floating_point()) return;
+      const auto bad = find_non_finite(name, value);
+      if (!bad) return;
+      throw Error(ErrorKind::kNonFinite,
+                  fmt::format("after step {} the {}; nothing was saved", step, *bad),
+                  "lower the learning rate or clip gradients, and continue from the last "
+                  "checkpoint");
+    });
   }
 
   // Modules by tensor, what else there is by name.

@@ -63,7 +63,9 @@ class MUSTER_EXPORT LoopCheckpoint {
   int64_t restore();
   // Saves what was added as the checkpoint model.ckpt-<step> of the directory, and returns its path
   // without ".safetensors" on the chief, "" on the other workers. All workers call it together,
-  // after the same step; workers that have joined take part. Throws what Scope::save() throws.
+  // after the same step; workers that have joined take part. Throws NonFinite, and saves
+  // nothing, when a parameter or buffer is not finite; Unavailable when another program writes the
+  // directory; and what CheckpointManager::save() throws.
   std::string save(int64_t step);
 
  private:

@@ -5,6 +5,7 @@
 #include <torch/nn.h>
 #include <torch/optim.h>
 
+#include <cmath>
 #include <vector>
 
 #include "muster/base/error_of.h"
@@ -135,6 +136,26 @@ TEST(LoopCheckpointTest, WhatDoesNotFitIsListed) {
   const Error error = error_of([&] { other.restore(); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(error.message(), HasSubstr("net/weight"));
+}
+
+TEST(LoopCheckpointTest, WeightsThatAreNotFiniteAreNotSaved) {
+  const TempDirectory directory;
+  const torch::nn::Linear layer(3, 1);
+  const auto save = [&](int64_t step) {
+    Cluster cluster(alone());
+    return cluster.checkpoint(directory.path()).add("net", layer).save(step);
+  };
+  save(1);
+  {
+    torch::NoGradGuard no_grad;
+    layer->bias.fill_(NAN);
+  }
+  const Error error = error_of([&] { save(2); });
+  EXPECT_EQ(error.kind(), ErrorKind::kNonFinite);
+  EXPECT_THAT(error.message(), HasSubstr("net/bias holds nan"));
+  Cluster cluster(alone());
+  EXPECT_EQ(cluster.checkpoint(directory.path()).add("net", layer).restore(), 1);
+  EXPECT_TRUE(layer->bias.isfinite().all().item<bool>());
 }
 
 TEST(LoopCheckpointTest, ANameIsGivenOnce) {
