@@ -281,7 +281,7 @@ TEST(DataParallelTest, BuffersAreAveragedKeptOrTheChiefs) {
   run_workers(2, [](Cluster& cluster) {
     // The mean that BatchNorm has after one forward on ones times the worker's number plus one.
     const auto mean_after = [&](Buffers buffers) {
-      const torch::nn::BatchNorm1d plain(torch::nn::BatchNormOptions(1).momentum(1.0));
+      torch::nn::BatchNorm1d plain(torch::nn::BatchNormOptions(1).momentum(1.0));
       auto net = cluster.data_parallel(plain, {.buffers = buffers});
       net(torch::full({4, 1}, cluster.rank() + 1.0));
       net.sync_buffers();
