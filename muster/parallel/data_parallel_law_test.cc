@@ -317,9 +317,10 @@ TEST(DataParallelTest, RefusesWhatCannotBeAveraged) {
   Cluster one(alone());
   EXPECT_THAT(error_of([&] { one.data_parallel(torch::nn::ReLU()); }).message(),
               HasSubstr("has no parameters that require a gradient"));
+  Cluster another(alone());
   const torch::nn::Linear twice(2, 1);
-  one.data_parallel(twice, {.name = "twice"});
-  EXPECT_THAT(error_of([&] { one.data_parallel(twice); }).message(),
+  another.data_parallel(twice, {.name = "twice"});
+  EXPECT_THAT(error_of([&] { another.data_parallel(twice); }).message(),
               HasSubstr("data_parallel() was given the module \"twice\" a second time"));
   EXPECT_THAT(thrown_on_both([](Cluster& cluster) {
                 const torch::nn::Linear layer(4, cluster.rank() == 0 ? 2 : 3);
