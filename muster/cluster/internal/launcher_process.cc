@@ -42,13 +42,19 @@ void check_ranks(const LauncherProcess& process) {
   }
 }
 
+// Whether Linux gives this port to outgoing connections, by its default range.
+bool is_ephemeral(int port) { return port >= 32768 && port <= 60999; }
+
 int coordinator_port(const LauncherProcess& process, const Environment& environment) {
   if (const auto own = number_if_set(environment, "MUSTER_PORT", 1)) {
     if (*own <= kLastPort) return *own;
     throw invalid_argument(fmt::format("MUSTER_PORT is {}; ports end at {}", *own, kLastPort));
   }
   if (const auto master = number_if_set(environment, "MASTER_PORT", 1)) {
-    // The launcher's own store may listen at MASTER_PORT itself.
+    // The launcher's own store may listen at MASTER_PORT itself. In the range of outgoing
+    // connections the next port may be one of them, as a client of that store.
+    if (is_ephemeral(*master) || is_ephemeral(*master + 1))
+      return port_for(static_cast<uint64_t>(*master));
     return *master < kLastPort ? *master + 1 : *master - 1;
   }
   return process.port != 0 ? process.port : kUsualPort;

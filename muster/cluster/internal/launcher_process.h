@@ -26,10 +26,11 @@ struct LauncherProcess {
 };
 
 // The tasks are workers, and rank 0 is their chief. On one machine they meet on loopback; else the
-// coordinator is at MASTER_ADDR or process.host, at MUSTER_PORT, else at the port after
-// MASTER_PORT, which is the launcher's own, else at process.port. Where the other tasks are, they
-// say themselves once they have met: their addresses are empty. Throws InvalidArgument for a rank
-// that is none, and where no host is known.
+// coordinator is at MASTER_ADDR or process.host. Its port is MUSTER_PORT, else the port after
+// MASTER_PORT, which is the launcher's own, or port_for(MASTER_PORT) where the port after it may
+// belong to an outgoing connection, else process.port. The addresses of the tasks are empty: each
+// task tells its address after it has met the others. Throws InvalidArgument for a rank outside
+// 0 to size - 1, and where no host is known.
 ResolvedCluster to_cluster(const LauncherProcess& process, const Environment& environment);
 
 // "torchrun says", "RANK and WORLD_SIZE say".
