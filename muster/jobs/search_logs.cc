@@ -141,9 +141,12 @@ void search_logs(const JobRecord& search,
     for (const auto& [number, record] : submitted_trials(search)) {
       if (wanted(number)) followers.add(number, record, chosen.task);
     }
-    // A trial that began just before the search ended is read too. One that was chosen is all.
-    if (last && !followers.busy()) return;
-    last = !chosen.trial.empty() || !internal::is_kept(search.folder);
+    // A trial that began just before the search ended is read too. A trial may end because the same
+    // command continues the search: so the process of the search is looked for after the trials.
+    const bool busy = followers.busy();
+    const bool ended = !chosen.trial.empty() || !internal::is_kept(search.folder);
+    if (last && ended && !busy) return;
+    last = ended;
     std::this_thread::sleep_for(kLookForTrials);
   }
 }
