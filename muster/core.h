@@ -4,6 +4,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/base/log_sink.h"
 #include "muster/base/result.h"
 #include "muster/cluster/cluster_resolvers.h"
 #include "muster/cluster/resolved_cluster.h"

@@ -18,6 +18,7 @@
 #include <string>
 
 #include "muster/base/error.h"
+#include "muster/base/internal/log_handover.h"
 #include "muster/base/printable.h"
 #include "muster/base/strings.h"
 #include "muster/base/terminal.h"
@@ -53,9 +54,9 @@ std::string with_indent(std::string_view text) {
   return indented;
 }
 
-class Sink : public spdlog::sinks::base_sink<std::mutex> {
+class StderrSink : public spdlog::sinks::base_sink<std::mutex> {
  public:
-  Sink()
+  StderrSink()
       : terminal_(takes_escapes(STDERR_FILENO)),
         color_(takes_color(STDERR_FILENO)),
         json_(variable("MUSTER_LOG_FORMAT") == "json"),
@@ -152,7 +153,7 @@ class Sink : public spdlog::sinks::base_sink<std::mutex> {
 
 // It is never destroyed, because threads that end late may still log why.
 struct Log {
-  std::shared_ptr<Sink> sink = std::make_shared<Sink>();
+  std::shared_ptr<StderrSink> sink = std::make_shared<StderrSink>();
   spdlog::logger logger{"muster", sink};
 
   Log() {
@@ -181,6 +182,16 @@ Log& instance() {
   return *log;
 }
 
+// Writes a line, or hands it to the sink of the program.
+void say(Level level, std::string_view message) {
+  static constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info,
+                                                          spdlog::level::warn, spdlog::level::err};
+  Log& log = instance();
+  const auto own = kLevels[static_cast<int>(level)];
+  if (!log.logger.should_log(own) || internal::hand_over(level, message)) return;
+  log.logger.log(own, "{}", message);
+}
+
 // Whether a text is logged for the first time, and within the limit.
 bool is_first(std::string_view message) {
   // Untrusted peers may send any number of texts.
@@ -193,10 +204,10 @@ bool is_first(std::string_view message) {
 
 }  // namespace
 
-void debug(std::string_view message) { instance().logger.debug("{}", message); }
-void info(std::string_view message) { instance().logger.info("{}", message); }
-void warning(std::string_view message) { instance().logger.warn("{}", message); }
-void error(std::string_view message) { instance().logger.error("{}", message); }
+void debug(std::string_view message) { say(Level::kDebug, message); }
+void info(std::string_view message) { say(Level::kInfo, message); }
+void warning(std::string_view message) { say(Level::kWarning, message); }
+void error(std::string_view message) { say(Level::kError, message); }
 
 void info_once(std::string_view message) {
   if (is_first(message)) info(message);
@@ -208,11 +219,12 @@ void warning_once(std::string_view message) {
 
 void event(std::string_view name, const nlohmann::json& fields, std::string_view message) {
   Log& log = instance();
+  if (!log.logger.should_log(spdlog::level::info)) return;
+  if (internal::hand_over(Level::kInfo, message, name, &fields)) return;
   if (!log.sink->json()) {
-    info(message);
+    log.logger.info("{}", message);
     return;
   }
-  if (!log.logger.should_log(spdlog::level::info)) return;
   nlohmann::ordered_json object{
       {"time", utc(std::chrono::system_clock::now())}, {"level", "info"}, {"event", name}};
   for (const auto& [key, value] : fields.items()) object[key] = value;
@@ -228,10 +240,15 @@ Format parse_format(std::string_view word) {
   throw invalid_argument(fmt::format("the log format is '{}'", word), "use text or json");
 }
 
-void status(std::string_view text) { instance().sink->status(text); }
-bool shows_status() { return instance().sink->shows_status(); }
+bool shows_status() { return !internal::has_sink() && instance().sink->shows_status(); }
+void status(std::string_view text) {
+  if (text.empty() || shows_status()) instance().sink->status(text);
+}
 int status_width() { return instance().sink->width() - 1; }
 
-void flush() { instance().logger.flush(); }
+void flush() {
+  internal::flush_sink();
+  instance().logger.flush();
+}
 
 }  // namespace muster::inline v0_1::log
