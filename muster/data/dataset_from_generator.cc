@@ -1,21 +1,11 @@
 
 #include "muster/base/error.h"
 #include "muster/data/dataset.h"
+#include "muster/data/internal/element_row.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 namespace {
-
-// One element as a batch of one row, which is how a reader gives it.
-Element as_row(const Element& element) {
-  return element.transform([](const Value& value) -> Value {
-    if (value.is_strings()) return Value::stack({value});
-    if (!value.tensor().defined()) {
-      throw invalid_argument("a generator gave an undefined tensor");
-    }
-    return value.tensor().detach().clone().unsqueeze(0);  // the generator may write to its own
-  });
-}
 
 class GeneratorReader final : public ElementReader {
  public:
@@ -25,7 +15,7 @@ class GeneratorReader final : public ElementReader {
     const torch::NoGradGuard no_grad;
     std::optional<Element> element = next_();
     if (!element) return 0;
-    *rows = as_row(*element);
+    *rows = data::internal::element_as_row(*element, "generator");
     return 1;
   }
 

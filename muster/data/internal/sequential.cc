@@ -42,7 +42,9 @@ int64_t pass_again(ElementReader& reader, int64_t count) {
 
 SequentialStream::SequentialStream(const Node& node)
     : node_(node), from_files_(node.as<FromFiles>()) {
-  if (from_files_ == nullptr) source_ = std::get<FromSequential>(node.spec).source.get();
+  if (from_files_ != nullptr) return;
+  source_ = std::get<FromSequential>(node.spec).source.get();
+  positioned_ = dynamic_cast<const PositionedSource*>(source_);
 }
 
 void SequentialStream::start(int64_t run) {
@@ -59,6 +61,7 @@ void SequentialStream::close() {
   row_ = rows_ = 0;
   place_ = -1;
   place_at_ = 0;
+  own_place_.clear();
 }
 
 bool SequentialStream::open() {
@@ -91,6 +94,16 @@ std::exception_ptr SequentialStream::failure() const {
 }
 
 void SequentialStream::remember_place() {
+  if (const auto* own = dynamic_cast<const PositionedReader*>(reader_.get())) {
+    try {
+      own_place_ = own->save();
+      place_ = 0;
+      place_at_ = in_file_;
+    } catch (...) {
+      next_error_ = std::current_exception();  // it takes the place of the next element
+    }
+    return;
+  }
   const std::optional<int64_t> place = reader_->tell();
   place_ = place.value_or(-1);
   place_at_ = place ? in_file_ : 0;
@@ -104,7 +117,7 @@ void SequentialStream::next_file() {
 
 bool SequentialStream::next_block(int64_t count) {
   if (next_error_ != nullptr) std::rethrow_exception(std::exchange(next_error_, nullptr));
-  if (in_file_ > 0) remember_place();
+  if (in_file_ > 0 && positioned_ == nullptr) remember_place();
   block_ = std::make_shared<Element>();
   row_ = rows_ = 0;
   rows_ = reader_->read(count, block_.get());
@@ -122,6 +135,7 @@ std::exception_ptr SequentialStream::take_place() {
     return as_lost(error);
   }
   ++in_file_;
+  if (positioned_ != nullptr) remember_place();
   // A source that a program makes may be live: to look at what follows could take long.
   if (from_files_ == nullptr) return as_lost(error);
   try {
@@ -148,6 +162,8 @@ int64_t SequentialStream::read(StreamElement* out, int64_t count) {
       ++in_file_;
       ++total_;
       ++got;
+      // At once: the element must not be read again after restore().
+      if (positioned_ != nullptr && row_ == rows_) remember_place();
       continue;
     }
     try {
@@ -195,6 +211,7 @@ int64_t SequentialStream::skip(int64_t count, std::exception_ptr* lost) {
 void SequentialStream::save(IteratorState& saved) const {
   saved.insert(saved.end(),
                {static_cast<int64_t>(file_), in_file_, total_, place_, place_at_, run_});
+  if (positioned_ != nullptr) append_bytes(saved, own_place_);
 }
 
 Position SequentialStream::position(IteratorStateReader& saved) const {
@@ -202,6 +219,7 @@ Position SequentialStream::position(IteratorStateReader& saved) const {
   saved.next();
   const int64_t total = saved.next();
   for (int rest = 0; rest < 3; ++rest) saved.next();
+  if (positioned_ != nullptr) saved.bytes();
   return {0, total, total};
 }
 
@@ -219,6 +237,7 @@ void SequentialStream::restore(IteratorStateReader& saved, int64_t run) {
   const int64_t file = saved.count(), in_file = saved.count(), total = saved.count();
   const int64_t place = saved.next(), place_at = saved.count();
   saved.next();
+  const std::string own_place = positioned_ != nullptr ? saved.bytes() : "";
   if (file > static_cast<int64_t>(files()) || place_at > in_file) {
     throw invalid_argument(
         fmt::format("the saved position is element {} of file {} of {}, which cannot be", in_file,
@@ -232,13 +251,23 @@ void SequentialStream::restore(IteratorStateReader& saved, int64_t run) {
     throw invalid_argument(
         fmt::format("the saved position is element {} after the last file", in_file));
   }
-  if (place >= 0 && reader_->tell().has_value()) {
+  auto* const own = dynamic_cast<PositionedReader*>(reader_.get());
+  if (own != nullptr && positioned_->live()) {
+    log::info_once(fmt::format(
+        "input: the run continues with the elements that the {} gives next; the {} elements before "
+        "them are not read again",
+        source_->kind(), in_file));
+    in_file_ = in_file;
+  } else if (own != nullptr && place >= 0) {
+    own->restore(own_place);
+    in_file_ = place_at;
+  } else if (place >= 0 && reader_->tell().has_value()) {
     reader_->seek(place);
     in_file_ = place_at;
   }
   const int64_t left = in_file - in_file_;
   // Files can be read twice. What a program gives may be another thing every time.
-  if (from_files_ == nullptr && left > 0) {
+  if (from_files_ == nullptr && left > 0 && own == nullptr) {
     log::info_once(fmt::format(
         "input: reading the {} from its beginning to element {}, where the run continues, and "
         "skipping the {} elements before it: a source that never repeats its elements, such as a "

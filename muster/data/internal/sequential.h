@@ -2,6 +2,7 @@
 #pragma once
 
 #include "muster/data/internal/node.h"
+#include "muster/data/internal/positioned_source.h"
 #include "muster/data/internal/stream.h"
 #include "muster/data/internal/stream_element.h"
 
@@ -50,12 +51,14 @@ class SequentialStream final : public Stream<StreamElement> {
   const Node& node_;
   const FromFiles* from_files_;
   const SequentialSource* source_ = nullptr;
+  const PositionedSource* positioned_ = nullptr;  // source_, if its positions are texts
 
   std::unique_ptr<ElementReader> reader_;  // of file_; null before its first element
   size_t file_ = 0;
   int64_t in_file_ = 0;                // its elements so far
   int64_t total_ = 0;                  // of all files
   int64_t place_ = -1, place_at_ = 0;  // tell(), and the element it is the place of
+  std::string own_place_;              // the same, of a source with texts
   std::shared_ptr<Element> block_;     // being handed out
   std::exception_ptr next_error_;      // of the element that comes next, found by looking there
   int64_t row_ = 0, rows_ = 0;
