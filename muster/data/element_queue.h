@@ -53,12 +53,13 @@ class MUSTER_EXPORT ElementQueue {
 
 // Reads the elements of a queue, each once. It is a live source: a restored iterator continues with
 // the elements that come next, and logs once that those before it are not read again; elements that
-// a shuffle, a batch or a prefetch held at the end of a run are lost. On several workers each
-// worker has its own queue and reads all of it, and positions belong to the same number of workers.
-// The error of fail() is thrown at its position, and the data ends after it. A pass
-// of repeat() continues with the queue. An iterator with prefetch() waits in its destructor until
-// an element comes, the queue is closed, or pop_timeout is over: close the queue before you destroy
-// it. Throws InvalidArgument without a queue.
+// a shuffle, a batch or a prefetch held at the end of a run are lost, and so is the batch from
+// which a run that continues learns the shapes for its model. On several workers each worker has
+// its own queue and reads all of it, and positions belong to the same number of workers. The error
+// of fail() is thrown at its position, and the data ends after it. A pass of repeat() continues
+// with the queue. An iterator with prefetch() waits in its destructor until an element comes, the
+// queue is closed, or pop_timeout is over: close the queue before you destroy it. Throws
+// InvalidArgument without a queue.
 MUSTER_EXPORT Dataset from_queue(std::shared_ptr<ElementQueue> queue);
 
 }  // namespace muster::inline v0_1::data
