@@ -89,3 +89,4 @@
 #include "muster/train/hook.h"
 #include "muster/train/hooks.h"
 #include "muster/train/model_context.h"
+#include "muster/train/stop_request.h"

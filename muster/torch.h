@@ -1,10 +1,12 @@
-// Modules of LibTorch in model functions. Opt-in: this header includes LibTorch's modules, which
-// <muster/muster.h> does not. Thread safety: as ModelContext.
+// Modules of LibTorch in model functions, and in functions of run(). Opt-in: this header includes
+// LibTorch's modules, which <muster/muster.h> does not. Thread safety: as the context.
 //
 //   struct Net : torch::nn::Module { ... Tensor forward(Tensor x); };
 //
 //   auto net = torch_module<Net>(context, "net", /*hidden=*/64);  // made at the first call
 //   Tensor logits = net->forward(images);
+//
+// In a function of run() the context is distribute::ReplicaContext::current().
 //
 // - Parameters and buffers are variables, "net/fc1/weight" for LibTorch's "fc1.weight": optimizers,
 //   filters, checkpoints and strategies treat them like all others. Their initial values are those
@@ -37,9 +39,18 @@
 #include <type_traits>
 #include <utility>
 
+#include "muster/loop/replica_context.h"
+#include "muster/optim/torch_optimizer.h"
 #include "muster/train/adopted_module.h"
+#include "muster/train/model_context.h"
 
 namespace muster::inline v0_1 {
+
+// A ModelContext, or a distribute::ReplicaContext.
+template <typename Context>
+concept ModuleContext = requires(Context& context) {
+  { module_owner(context) } -> std::same_as<ModuleOwner&>;
+};
 
 // A module of one replica and mode; valid as long as the context.
 template <typename Net>
@@ -75,15 +86,15 @@ class TorchModule {
 // Returns the module that `make` returned at the first call with this name, as a std::shared_ptr to
 // a module or a module holder (torch::nn::Sequential). Use it for modules that are built in pieces
 // or loaded.
-template <typename Make>
+template <ModuleContext Context, typename Make>
 requires(!torch::detail::is_module_holder<Make>::value) &&
-    std::invocable<const Make&> auto torch_module(ModelContext& context, const std::string& name,
+    std::invocable<const Make&> auto torch_module(Context& context, const std::string& name,
                                                   const Make& make) {
   using Pointer = std::invoke_result_t<const Make&>;
   using Net = std::remove_reference_t<decltype(*std::declval<Pointer&>())>;
   static_assert(std::is_base_of_v<torch::nn::Module, Net>,
                 "torch_module() needs a function that returns a torch::nn::Module");
-  return TorchModule<Net>(AdoptedModule::get(context, name, typeid(Net), [&make] {
+  return TorchModule<Net>(AdoptedModule::get(module_owner(context), name, typeid(Net), [&make] {
     Pointer made = make();
     std::shared_ptr<Net> net;
     if constexpr (torch::detail::is_module_holder<Pointer>::value) {
@@ -97,10 +108,10 @@ requires(!torch::detail::is_module_holder<Make>::value) &&
 
 // Returns the module of class Net (or of holder Net) that the first call with this name made from
 // `args`.
-template <typename Net, typename... Args>
+template <typename Net, ModuleContext Context, typename... Args>
 requires std::is_base_of_v<torch::nn::Module, Net> ||
     torch::detail::is_module_holder<Net>::value auto
-    torch_module(ModelContext& context, const std::string& name, const Args&... args) {
+    torch_module(Context& context, const std::string& name, const Args&... args) {
   return torch_module(context, name, [&] {
     if constexpr (torch::detail::is_module_holder<Net>::value) {
       return Net(args...);

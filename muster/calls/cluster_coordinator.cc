@@ -32,6 +32,7 @@
 #include "muster/tensor/threads.h"
 #include "muster/train/checkpoint_writer.h"
 #include "muster/train/failed_saves.h"
+#include "muster/train/stop_request.h"
 #include "muster/train/stop_signal.h"
 
 namespace muster::inline v0_1::distribute {
@@ -80,14 +81,14 @@ class ClusterCoordinator::Impl {
         options_(std::move(options)),
         exceptions_(std::uncaught_exceptions()) {
     set_threads(0);
-    start_ = {
-        .cluster = cluster::resolve_cluster(
-            options_.environment ? *options_.environment : Environment::process(),
-            {.wants_servers = true}),
-        .seed = options_.seed,
-        .join_timeout = options_.join_timeout.count(),
-        .cancelled = options_.cancelled ? options_.cancelled : [] { return stop_signal() != 0; },
-        .model_dir = options_.model_dir};
+    start_ = {.cluster = cluster::resolve_cluster(
+                  options_.environment ? *options_.environment : Environment::process(),
+                  {.wants_servers = true}),
+              .seed = options_.seed,
+              .join_timeout = options_.join_timeout.count(),
+              .cancelled = options_.cancelled ? options_.cancelled
+                                              : [this] { return request_.asked_or_signalled(); },
+              .model_dir = options_.model_dir};
     if (alone()) return;
     if (!serves()) check_worker(cluster(), "make calls");
     if (const StrategyPtr entered = entered_strategy(); entered && entered->needs_servers()) {
@@ -433,6 +434,7 @@ class ClusterCoordinator::Impl {
   const StrategyPtr strategy_;
   const ParameterServerOptions& servers_;  // of strategy_
   const CoordinatorOptions options_;
+  const StopRequest request_;
   const int exceptions_;
   StartOptions start_;
   RemoteFunctions functions_;

@@ -100,6 +100,10 @@ class MUSTER_PART_EXPORT FlatParameters {
   // Does what update_in_place() does with gradients, transformations included, takes them away, and
   // gives them, scaled, in place of an update. Loss scales follow.
   Prepared take_prepared(const optim::TrainOp& train_op, double scale);
+  // Throws InvalidArgument, with their names, where an optimizer makes a step and none of its
+  // variables has a gradient: it would only count. `used` is that of update_flat().
+  void check_some_gradient(const optim::TrainOp& train_op, const std::vector<bool>& used) const;
+  void check_some_gradient_in_place(const optim::TrainOp& train_op) const;
   // Whether all gradients are finite that update_flat() or update_in_place() would use now; those
   // of optimizers with a dynamic loss scale do not matter.
   bool finite(const std::vector<Tensor>& gradients, const std::vector<bool>& used,

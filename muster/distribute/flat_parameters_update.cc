@@ -1,4 +1,8 @@
 // The half of FlatParameters that makes updates.
+#include <fmt/format.h>
+
+#include "muster/base/error.h"
+#include "muster/base/strings.h"
 #include "muster/distribute/flat_parameters.h"
 #include "muster/distribute/internal/constrained.h"
 #include "muster/tensor/finite.h"
@@ -44,6 +48,46 @@ void FlatParameters::judge_gradients(const optim::TrainOp& train_op, GradientOf 
     loss_scales_.check(o, finite);
     updates_[o] = finite;
   }
+}
+
+void FlatParameters::check_some_gradient(const optim::TrainOp& train_op,
+                                         const std::vector<bool>& used) const {
+  std::vector<bool> steps(optimizers_.size(), false), trains(optimizers_.size(), false);
+  for (size_t e = 0; e < train_op.entries.size(); ++e) {
+    if (!train_op.entries[e].rests) steps[static_cast<size_t>(optimizer_of_entry_[e])] = true;
+  }
+  for (size_t t = 0; t < tables_.size(); ++t)
+    trains[static_cast<size_t>(tables_.optimizer(t))] = true;
+  for (size_t p = 0; p < parameters_.size(); ++p) {
+    if (used[p] || parameters_[p].variable->spec().regularizer)
+      trains[static_cast<size_t>(parameters_[p].optimizer)] = true;
+  }
+  for (size_t o = 0; o < optimizers_.size(); ++o) {
+    if (!steps[o] || trains[o]) continue;
+    std::vector<std::string> without;
+    for (const Parameter& parameter : parameters_) {
+      if (parameter.optimizer == static_cast<int>(o)) without.push_back(parameter.variable->name());
+    }
+    if (without.empty()) continue;
+    constexpr size_t kMost = 8;
+    const size_t more = without.size() > kMost ? without.size() - kMost : 0;
+    without.resize(without.size() - more);
+    throw invalid_argument(
+        fmt::format("the optimizer {} would change nothing: its loss reaches none of its variables "
+                    "({}{})",
+                    optimizers_[o].name, join(without, ", "),
+                    more > 0 ? fmt::format(" and {} more", more) : ""),
+        "compute the loss from these variables, without detach() or a NoGradGuard between; give "
+        "minimize() a filter that accepts the variables that this loss trains; an optimizer that "
+        "makes no step this time is described as no_step(filter), or left out");
+  }
+}
+
+void FlatParameters::check_some_gradient_in_place(const optim::TrainOp& train_op) const {
+  std::vector<bool> used(parameters_.size());
+  for (size_t p = 0; p < parameters_.size(); ++p)
+    used[p] = parameters_[p].variable->value().grad().defined();
+  check_some_gradient(train_op, used);
 }
 
 template <typename GradientOf>

@@ -67,6 +67,7 @@ class InPlaceUpdater final : public Updater {
           !(std::isfinite(updated.result.loss) && parameters_->finite_in_place())) {
         return left_out(updated.result.loss);
       }
+      parameters_->check_some_gradient_in_place(train_op);
       if (apply_) {
         apply_(*parameters_, train_op, scale);
       } else if (flat_) {

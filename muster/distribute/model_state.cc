@@ -133,19 +133,64 @@ void ModelState::share() {
   note_versions();
 }
 
-void ModelState::share_replica_values() {
-  torch::NoGradGuard no_grad;
+void ModelState::share_new(const std::set<std::string>& known, std::map<std::string, Tensor>& kept,
+                           const std::string& name_of_kept) {
+  const torch::NoGradGuard no_grad;
+  std::map<std::string, Tensor> added;
+  std::map<std::string, TensorSpec> needed;
+  Checkpoint found;
+  for (const auto& [name, tensor] : here()) {
+    if (known.contains(name)) continue;
+    added[name] = tensor;
+    if (!kept.contains(name)) continue;
+    needed[name] = spec_of(tensor);
+    found.tensors[name] = kept.at(name);
+    kept.erase(name);
+  }
+  for (const Variable* variable : table_.on_read()) {
+    if (known.contains(variable->name())) continue;
+    const auto values = kept.find(replicas_name(variable->name()));
+    if (values == kept.end()) continue;
+    if (values->second.dim() > 0 && values->second.size(0) == place_.replicas())
+      replica_values_[variable->name()] = values->second;
+    kept.erase(values);
+  }
+  compare(needed, found, name_of_kept).throw_if_incompatible();
+  for (const auto& [name, value] : found.tensors) Tensor(added.at(name)).copy_(value);
+  if (place_.replicas() == 1) {
+    replica_values_.clear();
+    return;
+  }
+  std::vector<Tensor> values;
+  for (const auto& [name, tensor] : added) {
+    const Variable* variable = table_.find(name);
+    const bool on_read =
+        variable != nullptr && variable->spec().synchronization == VariableSynchronization::kOnRead;
+    if (!on_read) values.push_back(tensor);
+  }
+  if (!values.empty()) exchange_.broadcast(values);
   for (Variable* variable : table_.on_read()) {
-    const auto known = replica_values_.find(variable->name());
-    const Tensor values = (known != replica_values_.end()
-                               ? known->second
-                               : spread(variable->spec(), variable->value(), place_.replicas()))
-                              .to(place_.device)
-                              .contiguous();
-    exchange_.broadcast({values});
-    variable->value().copy_(values[place_.replica()]);
+    if (!known.contains(variable->name())) share_values_of(*variable);
   }
   replica_values_.clear();
+  note_versions();
+}
+
+void ModelState::share_replica_values() {
+  for (Variable* variable : table_.on_read()) share_values_of(*variable);
+  replica_values_.clear();
+}
+
+void ModelState::share_values_of(Variable& variable) {
+  torch::NoGradGuard no_grad;
+  const auto known = replica_values_.find(variable.name());
+  const Tensor values = (known != replica_values_.end()
+                             ? known->second
+                             : spread(variable.spec(), variable.value(), place_.replicas()))
+                            .to(place_.device)
+                            .contiguous();
+  exchange_.broadcast({values});
+  variable.value().copy_(values[place_.replica()]);
 }
 
 void ModelState::note_versions() {

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -87,6 +88,12 @@ class MUSTER_PART_EXPORT ModelState {
   // value, of which a sum stays the chief's alone. The rows of kConcat are divided again.
   void share();
 
+  // After Replica::extend_build(): on the chief, tensors that are new since `known` get the values
+  // that `kept` has for their names, which are taken from it; then every replica gets the chief's.
+  // All call it together. Throws InvalidArgument, on the chief, for a value that does not fit.
+  void share_new(const std::set<std::string>& known, std::map<std::string, Tensor>& kept,
+                 const std::string& name_of_kept);
+
   // Variables that do not train are never exchanged between steps: what a model function writes
   // into them from its own part of the data would make the replicas drift apart, unnoticed. After
   // each update their versions are noted, and before the next they are compared. Throws
@@ -109,6 +116,7 @@ class MUSTER_PART_EXPORT ModelState {
   // Divides the rows a checkpoint has of a variable of kConcat.
   void take_rows(const Variable& variable, std::map<std::string, Tensor>& tensors);
   void share_replica_values();
+  void share_values_of(Variable& variable);
 
   Exchange& exchange_;
   std::map<std::string, Tensor> replica_values_;  // [replicas, ...], by name, until share()

@@ -117,6 +117,7 @@ class ReducingUpdater final : public Updater {
         }
         updated.reduction = seconds_between(start, SteadyClock::now());
         reduced = SteadyClock::now();
+        parameters_->check_some_gradient(train_op, reducer_->used());
         parameters_->update_flat(train_op, reducer_->gradients(), reducer_->used(), rows, scale);
         parameters_->note_loss(updated.result.loss);
       }

@@ -89,6 +89,24 @@ void Replica::finish_build(const optim::TrainOp& train_op) {
   });
 }
 
+void Replica::extend_build(const optim::TrainOp& train_op) {
+  const torch::NoGradGuard no_grad;
+  table_.seal();
+  std::map<std::string, Tensor> before;
+  for (const auto& [name, slot] : parts_.updater->slots()) before[name] = slot.clone();
+  // The layout before let go of those that nothing trained.
+  for (const auto& variable : table_.variables()) {
+    if (variable->spec().trainable && at::isFloatingType(variable->spec().dtype))
+      variable->value().set_requires_grad(true);
+  }
+  group().explained([&] { parts_.updater->build(table_, train_op); });
+  for (const auto& [name, slot] : parts_.updater->slots()) {
+    const auto known = before.find(name);
+    if (known != before.end()) Tensor(slot).copy_(known->second);
+  }
+  if (recorder_ != nullptr) parts_.updater->record_into(recorder_);
+}
+
 StepResult Replica::train_step(const StepInput& input) {
   const auto& entries = input.train_op->entries;
   if (!entries.empty() && std::ranges::all_of(entries, &optim::TrainOp::Entry::rests)) {

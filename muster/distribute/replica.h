@@ -94,6 +94,10 @@ class MUSTER_PART_EXPORT Replica {
   // Seals the variables, checks that all replicas built the same, and moves trainable variables to
   // where updates are made.
   void finish_build(const optim::TrainOp& train_op);
+  // After finish_build(), between two updates: more variables, or more optimizers, belong to the
+  // model. `train_op` names all optimizers, the known ones as before. What training has changed so
+  // far stays as it is. All replicas call it together; not where workers go at their own pace.
+  void extend_build(const optim::TrainOp& train_op);
   // Gives every replica the chief's state.
   void share_state() { state_->share(); }
   // Backward, reduction over replicas, one update, then the updates of the train_op, which must

@@ -133,6 +133,17 @@ void VariableTable::seal() {
   initial_.clear();
 }
 
+void VariableTable::open() {
+  if (!sealed_) return;
+  sealed_ = false;
+  for (const Variable* variable : on_read_) initial_.push_back(variable->value().detach().clone());
+}
+
+void VariableTable::seal_as_is() {
+  sealed_ = true;
+  initial_.clear();
+}
+
 void VariableTable::note_assigned(const Variable& variable) {
   if (sealed_) return;
   const auto found = std::find(on_read_.begin(), on_read_.end(), &variable);

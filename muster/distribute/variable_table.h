@@ -28,6 +28,11 @@ class MUSTER_PART_EXPORT VariableTable : public VariableStore {
   // The build pass is over: from now on a new name is an InvalidArgument that says so. Variables of
   // kOnRead get their initial value back, whatever the pass wrote into them.
   void seal();
+  // New variables may be created again, until seal() is called again; it then gives variables of
+  // kOnRead the values that they have now.
+  void open();
+  // No more new names, as after seal(); the values stay as they are.
+  void seal_as_is();
   // The variable, one of these, was assigned: where the build pass is not over, the value that it
   // gets back is the one it has now.
   void note_assigned(const Variable& variable);
@@ -58,7 +63,7 @@ class MUSTER_PART_EXPORT VariableTable : public VariableStore {
   bool sealed_ = false;
   std::vector<std::unique_ptr<Variable>> variables_;
   std::vector<Variable*> on_read_;
-  std::vector<Tensor> initial_;  // of on_read_, until seal()
+  std::vector<Tensor> initial_;  // of on_read_, while variables may be created
   std::unordered_map<std::string, Variable*> by_name_;
 };
 

@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cstdlib>
+#include <memory>
 #include <utility>
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/base/uri.h"
+#include "muster/estimator/internal/evaluation_input.h"
 #include "muster/estimator/run_end.h"
 #include "muster/summary/tuning_report.h"
 #include "muster/tensor/libtorch.h"
@@ -120,7 +123,9 @@ distribute::StartOptions Estimator::Impl::start_options(const cluster::ResolvedC
           .seed = seed(),
           .call = call,
           .join_timeout = config.join_timeout.count(),
-          .cancelled = [] { return stop_signal() != 0; }};
+          .cancelled = [asked = stop] {
+            return asked ? asked->asked_or_signalled() : stop_signal() != 0;
+          }};
 }
 
 const std::string& Estimator::Impl::directory() {
@@ -233,6 +238,7 @@ void Estimator::Impl::write_metrics(const std::string& eval_dir, const EvalResul
 
 Estimator::Impl::Evaluated Estimator::Impl::evaluate(const InputFn& input_fn,
                                                      const EvaluateOptions& options) {
+  const UnderWay here(*this);
   distribute::StrategyPtr strategy = eval_strategy();
   // An evaluator is not part of the cluster, and takes part in no meeting.
   if (strategy->multi_worker() && resolve().is_evaluator)
@@ -253,7 +259,8 @@ Estimator::Impl::Evaluated Estimator::Impl::evaluate(const InputFn& input_fn,
 Estimator::Impl::Evaluated Estimator::Impl::evaluate_by(const EvaluateFn& run,
                                                         const InputFn& input_fn,
                                                         const EvaluateOptions& options,
-                                                        const Values& values, bool is_chief) {
+                                                        const Values& values, bool is_chief,
+                                                        bool shared) {
   check_hooks(options.hooks, "EvaluateOptions.hooks");
   if (!input_fn) throw invalid_argument("evaluate needs an input function");
   check_evaluation_name("EvaluateOptions.name", options.name);
@@ -262,6 +269,8 @@ Estimator::Impl::Evaluated Estimator::Impl::evaluate_by(const EvaluateFn& run,
         fmt::format("evaluate got steps = {}; it must be more than 0", *options.steps),
         "leave it unset to evaluate all of the data");
   }
+  // Replicas that share an evaluation would have to agree: theirs goes to its end.
+  const auto stop_of_evaluation = shared ? nullptr : stop;
   Evaluated evaluated;
   EvaluateLoop loop{
       .input_fn = input_fn,
@@ -269,7 +278,10 @@ Estimator::Impl::Evaluated Estimator::Impl::evaluate_by(const EvaluateFn& run,
       .seed = seed(),
       .load =
           [&](ModelRunner& runner) { evaluated.checkpoint = load(runner, values, "evaluating"); },
-      .interrupted = [] { return stop_signal() != 0; },
+      .interrupted =
+          [asked = stop_of_evaluation] {
+            return asked ? asked->asked_or_signalled() : stop_signal() != 0;
+          },
       .hooks = options.hooks,
       .model_dir = directory(),
       .name = options.name};
@@ -322,8 +334,25 @@ void Estimator::Impl::report(const EvalResult& result, const std::string& name,
   if (training) evaluations.push_back({step, name, result});
 }
 
+bool Estimator::Impl::was_asked_to_stop(const Error& error) const {
+  return error.kind() == ErrorKind::kCancelled && stop_signal() == 0 && stop && stop->asked();
+}
+
 TrainResult Estimator::Impl::train(const InputFn& input_fn, const TrainOptions& options,
                                    const TrainCallbacks& callbacks) {
+  const UnderWay under_way(*this);
+  try {
+    return train_to_end(input_fn, options, callbacks);
+  } catch (const Error& error) {
+    if (!was_asked_to_stop(error)) throw;
+    log::info(fmt::format("stopped by its program: {}", error.message()));
+    const std::optional<std::string> newest = checkpoints().latest();
+    return {.global_step = newest ? checkpoint_step(*newest) : 0, .stopped = true};
+  }
+}
+
+TrainResult Estimator::Impl::train_to_end(const InputFn& input_fn, const TrainOptions& options,
+                                          const TrainCallbacks& callbacks) {
   check_train(input_fn, options);
   check_hooks(options.hooks, "TrainOptions.hooks");
   const bool serves = resolve().task.type == "ps";
@@ -335,6 +364,13 @@ TrainResult Estimator::Impl::train(const InputFn& input_fn, const TrainOptions& 
   trainer.start = start_options(task, "Estimator::train()");
   trainer.start.model_dir = directory();
   trainer.start.fs = config.fs;
+  trainer.asked_to_end = [asked = stop] { return asked->asked(); };
+  // A request of the program ends the waits before the first step. Later all replicas learn of it
+  // in a step: one that left a wait by itself would leave the others there.
+  const auto joined = std::make_shared<std::atomic<bool>>(false);
+  trainer.start.cancelled = [asked = stop, joined] {
+    return stop_signal() != 0 || (!*joined && asked->asked());
+  };
   trainer.params = &params;
   if (serves) {
     serve_parameters(model_fn, trainer);
@@ -386,7 +422,8 @@ TrainResult Estimator::Impl::train(const InputFn& input_fn, const TrainOptions& 
   const bool marks =
       task.is_chief && (trainer.save_checkpoints_steps || trainer.save_checkpoints_secs);
   if (marks) remove_run_end(directory(), fs());
-  const TrainResult result = muster::train(model_fn, input_fn, trainer);
+  const TrainResult result = muster::train(
+      model_fn, internal::preceded_by(input_fn, [joined] { *joined = true; }), trainer);
   earlier_call = {result.global_step, result.end_of_input};
   if (marks) {
     write_run_end(directory(), {reason_of(result, options), result.global_step, run_id()}, fs());
@@ -428,7 +465,8 @@ Estimator::Impl::Evaluated Estimator::Impl::evaluate_on(const InputFn& input_fn,
             eval_runners.get(static_cast<size_t>(replica.place().local), replica.device());
         return muster::evaluate(runner, replica, loop);
       },
-      input_fn, options, values_of(options), replica.is_chief());
+      input_fn, options, values_of(options), replica.is_chief(),
+      replica.num_replicas_in_sync() > 1);
 }
 
 }  // namespace muster::inline v0_1

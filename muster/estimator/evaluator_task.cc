@@ -259,7 +259,7 @@ bool EvaluatorTask::evaluate_one(EvaluationCourse& course, const CheckpointFile&
                 impl_.evaluate(course.spec().input_fn, course.options(path_of(file))));
     course.call_exporters(is_final, &exports_);
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kCancelled && stop_signal() != 0) {
+    if (error.kind() == ErrorKind::kCancelled && impl_.stops()) {
       throw Error(ErrorKind::kCancelled,
                   fmt::format("stopped by {}: {}", stop_signal_name(), error.message()),
                   "run the same command again: the newest checkpoint is evaluated then");
@@ -390,7 +390,7 @@ void EvaluatorTask::say_what_is_awaited() {
 }
 
 void EvaluatorTask::check_stop() const {
-  if (stop_signal() == 0) return;
+  if (!impl_.stops()) return;
   throw Error(ErrorKind::kCancelled,
               fmt::format("stopped by {} while it waited for {}", stop_signal_name(), awaited()),
               "run the same command again: the newest checkpoint is evaluated then");

@@ -47,7 +47,8 @@ class InMemoryEvaluator : public Hook {
     try {
       evaluate(global_step);
     } catch (const Error& error) {
-      if (error.kind() != ErrorKind::kCancelled || stop_signal() == 0) throw;
+      const bool asked = stop_signal() != 0 || estimator_.impl_->was_asked_to_stop(error);
+      if (error.kind() != ErrorKind::kCancelled || !asked) throw;
     }
   }
 

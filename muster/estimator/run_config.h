@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -81,6 +82,16 @@ struct MUSTER_EXPORT RunConfig {
   // multi_worker_mirrored() as well, or unset.
   distribute::StrategyPtr eval_distribute{};
   Seconds join_timeout{600};  // how long to wait for all tasks to connect; more than 0
+
+  // Whether the program asks this run to stop; unset: never, except by request_stop(). When it
+  // returns true, train() and train_and_evaluate() make the step that they are in, save if they
+  // save checkpoints, and return, on all workers after the same step. It also ends waits for other
+  // tasks, and for another program that uses model_dir: train() then returns without a step. It
+  // ends evaluate() with Cancelled. Called in every step and every 50 ms of a wait, from several
+  // threads; it must return quickly, and keep returning true. Ctrl-C and SIGTERM are apart: they
+  // end a run with Cancelled, see the exit codes. It is not asked while a function of the program
+  // runs, such as the model function or a data source that waits.
+  std::function<bool()> cancelled{};
 
   // How long a task of type evaluator waits while no chief runs: for a chief to start or to return,
   // for a checkpoint, or for the end of the run. Then it ends with Timeout. More than 0.

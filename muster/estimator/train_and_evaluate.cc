@@ -130,9 +130,17 @@ TrainAndEvaluateResult train_and_evaluate(Estimator& estimator, const TrainSpec&
                                           const std::vector<EvalSpec>& eval_specs) {
   validate(estimator, train_spec, eval_specs);
   Estimator::Impl& impl = *estimator.impl_;
+  const Estimator::Impl::UnderWay under_way(impl);
   const cluster::ResolvedCluster& task = impl.resolve();
-  if (task.is_evaluator)
-    return internal::EvaluatorTask(estimator, eval_specs, train_spec.max_steps).run();
+  if (task.is_evaluator) {
+    try {
+      return internal::EvaluatorTask(estimator, eval_specs, train_spec.max_steps).run();
+    } catch (const Error& error) {
+      if (!impl.was_asked_to_stop(error)) throw;
+      log::info(fmt::format("stopped by its program: {}", error.message()));
+      return {};
+    }
+  }
   std::optional<internal::EvaluatorLink> link;
   if (task.is_chief) {
     link.emplace(internal::EvaluatorLink::Options{.model_dir = impl.directory(),
@@ -140,7 +148,7 @@ TrainAndEvaluateResult train_and_evaluate(Estimator& estimator, const TrainSpec&
                                                   .run = impl.run_id(),
                                                   .fs = &impl.fs(),
                                                   .clock = &impl.clock(),
-                                                  .cancelled = [] { return stop_signal() != 0; }});
+                                                  .cancelled = [&impl] { return impl.stops(); }});
   }
   internal::TrainAndEvaluateSchedule evaluations(
       estimator, eval_specs, train_spec.max_steps,

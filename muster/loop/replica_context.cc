@@ -70,6 +70,13 @@ const Tensor& ReplicaContext::variable(const VariableSpec& spec) {
   return variables_.get_or_create(spec).value();
 }
 
+uint64_t ReplicaContext::seed() const { return replica_.seed(); }
+
+RandomKey ReplicaContext::next_random_key(const std::string& name) {
+  // Beyond the keys of batches.
+  return random_key(name).derive((uint64_t{1} << 32) + draws_[name]++);
+}
+
 RandomKey ReplicaContext::random_key(const std::string& name) const {
   const RandomKey key =
       derive_key(replica_.seed(), {id_of("replica function"), static_cast<uint64_t>(step_),

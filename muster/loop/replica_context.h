@@ -11,6 +11,7 @@
 #include <tuple>
 #include <type_traits>
 #include <typeinfo>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "muster/tensor/device.h"
 #include "muster/tensor/reduce_op.h"
 #include "muster/tensor/variable.h"
+#include "muster/train/module_owner.h"
 #include "muster/train/summaries.h"
 
 namespace muster::inline v0_1::distribute {
@@ -29,7 +31,7 @@ namespace muster::inline v0_1::distribute {
 class MergePoint;
 class Replica;
 
-class MUSTER_EXPORT ReplicaContext {
+class MUSTER_EXPORT ReplicaContext : private ModuleOwner {
  public:
   // `replica` must outlive it.
   explicit ReplicaContext(Replica& replica);
@@ -58,7 +60,7 @@ class MUSTER_EXPORT ReplicaContext {
   int replica_id() const;
   int num_replicas_in_sync() const;
   // The device of its variables and batches: for tensors that a replica function makes itself.
-  Device device() const;
+  Device device() const override;
   // The number of training steps so far: 0 in the first.
   int64_t step() const { return step_; }
 
@@ -99,11 +101,16 @@ class MUSTER_EXPORT ReplicaContext {
   // Returns a key that differs for each name, step, batch of the step, and replica.
   RandomKey random_key(const std::string& name) const;
 
+  // Returns the owner of the modules that <muster/torch.h> makes in this context.
+  friend ModuleOwner& module_owner(ReplicaContext& context) { return context; }
+
   // Called before every call of the replica function; `batch` is its number among those of one
   // update.
-  void begin_step(int64_t step, int64_t batch) {
+  void begin_step(int64_t step, int64_t batch, bool training = true) {
     step_ = step;
     batch_ = batch;
+    training_ = training;
+    draws_.clear();
   }
   // The point where merge() meets the other replicas of this process; must outlive the calls.
   void set_merge_point(MergePoint* point) { merge_point_ = point; }
@@ -113,11 +120,21 @@ class MUSTER_EXPORT ReplicaContext {
   void meet(const std::string& kind, std::shared_ptr<void> mine,
             const std::function<void(const Visits&)>& body);
 
+  // As the owner of modules.
+  VariableStore& variables() override { return variables_; }
+  uint64_t seed() const override;
+  bool training() const override { return training_; }
+  RandomKey next_random_key(const std::string& name) override;
+  std::shared_ptr<void>& kept(const std::string& name) override { return kept_[name]; }
+
   Replica& replica_;
   VariableStore& variables_;
   Summaries summaries_;
   int64_t step_ = 0;
   int64_t batch_ = 0;
+  bool training_ = true;
+  std::unordered_map<std::string, std::shared_ptr<void>> kept_;
+  std::unordered_map<std::string, uint64_t> draws_;  // counts next_random_key(), in this call
   MergePoint* merge_point_ = nullptr;
 };
 

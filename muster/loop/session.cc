@@ -35,6 +35,7 @@ Session::Session(StrategyPtr strategy, const ScopeOptions& options)
                     strategy_->name()),
         "give keras::Model the strategy outside of a scope: fit() then schedules its steps");
   }
+  if (!shares_scope_) loop_->fix_model();
   loop_->keep();
 }
 

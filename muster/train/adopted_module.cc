@@ -10,6 +10,7 @@
 
 #include "muster/base/error.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/train/model_context.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -108,7 +109,29 @@ void refuse_sparse_tables(const torch::nn::Module& module, const std::string& na
 
 std::string type_name(std::type_index type) { return c10::demangle(type.name()); }
 
+class ModelFunctionOwner final : public ModuleOwner {
+ public:
+  explicit ModelFunctionOwner(ModelContext& context) : context_(context) {}
+  VariableStore& variables() override { return context_.variables(); }
+  uint64_t seed() const override { return context_.seed(); }
+  Device device() const override { return context_.device(); }
+  bool training() const override { return context_.mode() == Mode::kTrain; }
+  RandomKey next_random_key(const std::string& name) override {
+    return context_.next_random_key(name);
+  }
+  std::shared_ptr<void>& kept(const std::string& name) override { return context_.kept(name); }
+
+ private:
+  ModelContext& context_;
+};
+
 }  // namespace
+
+ModuleOwner& module_owner(ModelContext& context) {
+  std::shared_ptr<void>& kept = context.kept("owner of torch modules");
+  if (!kept) kept = std::make_shared<ModelFunctionOwner>(context);
+  return *static_cast<ModelFunctionOwner*>(kept.get());
+}
 
 SeededGenerator::SeededGenerator(RandomKey key, Device device)
     : lock_(default_generator_mutex()), device_(device) {
@@ -124,21 +147,21 @@ SeededGenerator::~SeededGenerator() {
     put_back(at::globalContext().defaultGenerator(device_), device_state_);
 }
 
-const AdoptedModule& AdoptedModule::get(ModelContext& context, const std::string& name,
+const AdoptedModule& AdoptedModule::get(ModuleOwner& owner, const std::string& name,
                                         std::type_index type, const std::function<Made()>& make) {
   if (name.empty()) {
     throw invalid_argument("a torch module needs a name", "torch_module<Net>(context, \"net\")");
   }
-  std::shared_ptr<void>& kept = context.kept("torch module " + name);
+  std::shared_ptr<void>& kept = owner.kept("torch module " + name);
   if (!kept) {
-    const SeededGenerator seeded(derive_key(context.seed(), {id_of("torch module"), id_of(name)}),
-                                 context.device());
+    const SeededGenerator seeded(derive_key(owner.seed(), {id_of("torch module"), id_of(name)}),
+                                 owner.device());
     Made made = make();
     if (!made.module) {
       throw invalid_argument(fmt::format("the torch module \"{}\" is null", name),
                              "let the function given to torch_module() return a module");
     }
-    const std::shared_ptr<AdoptedModule> adopted(new AdoptedModule(context, name, std::move(made)));
+    const std::shared_ptr<AdoptedModule> adopted(new AdoptedModule(owner, name, std::move(made)));
     refuse_sparse_tables(*adopted->made_.module, name);
     for (const Registered& one : registered(*adopted->made_.module)) {
       adopted->adopt(name + "/" + one.path, one.tensor, one.parameter);
@@ -154,12 +177,12 @@ const AdoptedModule& AdoptedModule::get(ModelContext& context, const std::string
   // At calls 2, 4, 8, ...: a walk over a large module at every step would cost more than it finds.
   ++module.calls_;
   if (module.calls_ > 1 && (module.calls_ & (module.calls_ - 1)) == 0) module.check_unchanged();
-  module.made_.module->train(context.mode() == Mode::kTrain);
+  module.made_.module->train(owner.training());
   return module;
 }
 
-AdoptedModule::AdoptedModule(ModelContext& context, const std::string& name, Made made)
-    : context_(context), name_(name), made_(std::move(made)) {}
+AdoptedModule::AdoptedModule(ModuleOwner& owner, const std::string& name, Made made)
+    : owner_(owner), name_(name), made_(std::move(made)) {}
 
 AdoptedModule::~AdoptedModule() {
   for (const Tensor& tensor : claimed_) claims().release(tensor);
@@ -167,7 +190,7 @@ AdoptedModule::~AdoptedModule() {
 
 void AdoptedModule::adopt(const std::string& path, const Tensor& tensor, bool parameter) {
   const char* kind = parameter ? "parameter" : "buffer";
-  if (context_.variables().find(path) != nullptr) {
+  if (owner_.variables().find(path) != nullptr) {
     throw invalid_argument(
         fmt::format("the {} {} of a torch module has the name of a variable that exists", kind,
                     path),
@@ -199,7 +222,7 @@ void AdoptedModule::adopt(const std::string& path, const Tensor& tensor, bool pa
     spec.aggregation = at::isFloatingType(spec.dtype) ? VariableAggregation::kMean
                                                       : VariableAggregation::kOnlyFirstReplica;
   }
-  Variable& variable = context_.variables().get_or_create(spec);
+  Variable& variable = owner_.variables().get_or_create(spec);
   // The module's own tensor becomes the variable's, for the module may hold it in a member, too.
   Tensor own = tensor;
   own.set_data(variable.value());  // contiguous now
@@ -217,7 +240,7 @@ void AdoptedModule::check_unchanged() const {
   };
   for (const Registered& one : now) {
     const std::string path = name_ + "/" + one.path;
-    const Variable* variable = context_.variables().find(path);
+    const Variable* variable = owner_.variables().find(path);
     if (variable == nullptr) refuse(path, "was registered");
     if (!variable->value().is_same(one.tensor)) refuse(path, "was replaced");
     if (one.tensor.scalar_type() != variable->spec().dtype ||

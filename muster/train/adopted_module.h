@@ -1,5 +1,6 @@
-// A module of LibTorch (torch::nn::Module) in a model context; <muster/torch.h> is its typed
-// interface. Thread safety: an AdoptedModule belongs to the context's thread; a SeededGenerator may
+// A module of LibTorch (torch::nn::Module) in the context of a model function or of a function of
+// run(); <muster/torch.h> is its typed interface. Thread safety: an AdoptedModule belongs to the
+// context's thread; a SeededGenerator may
 // be made on any thread, and waits while another thread has one.
 #pragma once
 
@@ -12,7 +13,10 @@
 
 #include "muster/base/export.h"
 #include "muster/base/random.h"
-#include "muster/train/model_context.h"
+#include "muster/tensor/device.h"
+#include "muster/tensor/tensor.h"
+#include "muster/tensor/variable.h"
+#include "muster/train/module_owner.h"
 
 namespace torch::nn {
 class Module;
@@ -47,8 +51,9 @@ class MUSTER_EXPORT AdoptedModule {
     std::type_index type;
   };
 
-  // Returns the module of that name, in the context's mode. At the first call `make` creates it,
-  // with random numbers of (seed, name), and its parameters and buffers become variables
+  // Returns the module of that name, set to train or to evaluate as `owner` says. At the first call
+  // `make` creates it, with random numbers of (seed, name), and its parameters and buffers become
+  // variables
   // "<name>/<path>", a path with '/' instead of LibTorch's '.'. Module and variable share the
   // tensor, so each sees the other's writes. A tensor registered in several places is one variable,
   // named after the first place. A parameter that requires no gradient does not train. A buffer is
@@ -57,8 +62,8 @@ class MUSTER_EXPORT AdoptedModule {
   // name exists, if another context or module already has a tensor, for tensors that cannot be
   // trained here (other devices, sparse, quantised and complex tensors), and if parameters, buffers
   // or submodules were added, removed or converted since the first call.
-  static const AdoptedModule& get(ModelContext& context, const std::string& name,
-                                  std::type_index type, const std::function<Made()>& make);
+  static const AdoptedModule& get(ModuleOwner& owner, const std::string& name, std::type_index type,
+                                  const std::function<Made()>& make);
 
   ~AdoptedModule();
   AdoptedModule(const AdoptedModule&) = delete;
@@ -66,15 +71,15 @@ class MUSTER_EXPORT AdoptedModule {
 
   const std::shared_ptr<void>& typed() const { return made_.typed; }
   // The key of the generator while the module is used.
-  RandomKey next_random_key() const { return context_.next_random_key(name_); }
-  Device device() const { return context_.device(); }
+  RandomKey next_random_key() const { return owner_.next_random_key(name_); }
+  Device device() const { return owner_.device(); }
 
  private:
-  AdoptedModule(ModelContext& context, const std::string& name, Made made);
+  AdoptedModule(ModuleOwner& owner, const std::string& name, Made made);
   void adopt(const std::string& path, const Tensor& tensor, bool parameter);
   void check_unchanged() const;
 
-  ModelContext& context_;
+  ModuleOwner& owner_;
   std::string name_;
   Made made_;
   std::vector<Variable*> variables_;  // in the order of the module

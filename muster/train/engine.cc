@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "muster/base/error.h"
@@ -75,6 +77,65 @@ Engine::Engine(Replica& replica, int64_t accumulate_steps)
 Engine::~Engine() = default;
 
 const json& Engine::restored_inputs() const { return *restored_inputs_; }
+
+void Engine::fit_to_model(const optim::TrainOp& train_op) {
+  const std::map<std::string, Tensor> here = replica_.state().tensors();
+  std::map<std::string, Tensor>& tensors = found_->checkpoint.tensors;
+  // Optimizers that had made no step, and what they train, begin now.
+  std::set<std::string> begins;
+  for (const auto& entry : train_op.entries) {
+    if (!tensors.contains(entry.optimizer.name() + "/iterations"))
+      begins.insert(entry.optimizer.name());
+  }
+  const auto may_begin = [&](const std::string& name) {
+    const Variable* variable = replica_.variables().find(name);
+    if (variable == nullptr) return begins.contains(name.substr(0, name.find('/')));
+    if (!variable->spec().trainable) return !begins.empty();
+    return std::ranges::any_of(train_op.entries, [&](const auto& entry) {
+      return begins.contains(entry.optimizer.name()) &&
+             (!entry.filter || entry.filter(variable->spec()));
+    });
+  };
+  for (const auto& [name, tensor] : here) {
+    // Something else is missing or differs: the error is to show all differences.
+    const auto known = tensors.find(name);
+    if (known == tensors.end() ? !may_begin(name) : known->second.sizes() != tensor.sizes()) return;
+  }
+  for (const auto& [name, tensor] : here) tensors.try_emplace(name, tensor.clone());
+  for (const std::string& name : begins) {
+    log::info(
+        fmt::format("{} holds nothing of the optimizer {}: it begins anew", restored_from_, name));
+  }
+  for (auto known = tensors.begin(); known != tensors.end();) {
+    const auto& name = known->first;
+    const bool of_replicas = std::ranges::any_of(
+        replica_.variables().on_read(),
+        [&](const Variable* each) { return distribute::replicas_name(each->name()) == name; });
+    if (here.contains(name) || of_replicas) {
+      ++known;
+    } else {
+      kept_.insert(tensors.extract(known++));
+    }
+  }
+}
+
+void Engine::extend(const optim::TrainOp& train_op) {
+  std::set<std::string> known;
+  for (const auto& [name, tensor] : replica_.state().tensors()) known.insert(name);
+  std::vector<VariableSpec> trainable;
+  for (const auto& variable : replica_.variables().variables()) {
+    if (variable->spec().trainable) trainable.push_back(variable->spec());
+  }
+  internal::check_filters(train_op, trainable);
+  replica_.extend_build(train_op);
+  replica_.state().share_new(known, kept_, restored_from_);
+}
+
+std::vector<std::string> Engine::unclaimed() const {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : kept_) names.push_back(name);
+  return names;
+}
 
 void Engine::restore_found() {
   if (found_ && in_part_) {
@@ -150,6 +211,7 @@ void Engine::build(const optim::TrainOp& train_op) {
     found_.reset();
     restored_from_.clear();
   }
+  if (found_ && !in_part_ && may_extend_ && !found_->reader) fit_to_model(train_op);
   restore_found();
   replica_.share_state();
   built_ = true;
@@ -227,6 +289,7 @@ Saved Engine::save(const Save& save) {
   checkpoint.epoch = save.epoch;
   checkpoint.tensors = replica_.state().gather_for_checkpoint();
   json positions = save.inputs();
+  checkpoint.tensors.insert(kept_.begin(), kept_.end());
   const auto& cut = replica_.state().cut();
   if (cut) {
     step_ = cut->step;

@@ -89,6 +89,17 @@ class MUSTER_PART_EXPORT Engine {
   // the optimizers that are in the name of no variable.
   void build(const optim::TrainOp& train_op);
 
+  // Whether the model may grow by extend(): a checkpoint may then hold more than build() needs,
+  // which is kept for extend() and saved again, and nothing of an optimizer that had made no step,
+  // which begins anew with what it trains. Call it before build(). At first it may not.
+  void may_extend(bool may) { may_extend_ = may; }
+  // After build(), between two updates: a call of the model named new optimizers, or made more
+  // variables. `train_op` names all optimizers, the known ones as before; what training has changed
+  // stays as it is. All replicas call it together. Throws what build() throws.
+  void extend(const optim::TrainOp& train_op);
+  // Names of what the checkpoint holds and nothing has asked for; on the chief.
+  std::vector<std::string> unclaimed() const;
+
   // After build(), where workers train at their own pace: the run begins at this step, or this
   // worker joins it where it is. Returns where its data goes on, "" at its beginning.
   std::string begin(distribute::SharedRun& run, distribute::SharedRun::Start start);
@@ -130,6 +141,9 @@ class MUSTER_PART_EXPORT Engine {
  private:
   // The state becomes that of the checkpoint that was found, if one was.
   void restore_found();
+  // What the checkpoint that was found has beyond the model is put aside, and what it lacks because
+  // its optimizer had made no step is as the model begins.
+  void fit_to_model(const optim::TrainOp& train_op);
   // The variables get values of another run, unless this one continues: before or after the build.
   void take_warm_start(bool built);
   distribute::StepResult told_with_cause(const std::function<distribute::StepResult()>& step,
@@ -149,6 +163,8 @@ class MUSTER_PART_EXPORT Engine {
   std::string non_finite_cause_;                      // of the step under way, or of the last one
   std::optional<distribute::FoundCheckpoint> found_;  // on the chief, until build()
   bool in_part_ = false;                              // continue_from() was called
+  bool may_extend_ = false;
+  std::map<std::string, Tensor> kept_;  // on the chief, of a checkpoint, for extend()
   std::string restored_from_;
   std::unique_ptr<nlohmann::json> restored_inputs_;
   std::map<std::string, std::string> restored_notes_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -238,6 +239,59 @@ Model ModelContext::model(const std::string& name, const std::function<Layer()>&
   return Model(&found->second, calls_.get());
 }
 
+namespace {
+
+bool same_cycle(const std::vector<TrainingPhase>& a, const std::vector<TrainingPhase>& b) {
+  return std::ranges::equal(a, b, [](const TrainingPhase& one, const TrainingPhase& other) {
+    return one.name == other.name && one.steps == other.steps;
+  });
+}
+
+std::string describe(const std::vector<TrainingPhase>& cycle) {
+  std::vector<std::string> parts;
+  for (const TrainingPhase& phase : cycle)
+    parts.push_back(fmt::format("{{\"{}\", {}}}", phase.name, phase.steps));
+  return "{" + join(parts, ", ") + "}";
+}
+
+void check_cycle(const std::vector<TrainingPhase>& cycle) {
+  const auto refuse = [&](const std::string& why) {
+    throw invalid_argument(fmt::format("phase() was called with {}: {}", describe(cycle), why),
+                           "name each phase once, with 1 or more steps: "
+                           "context.phase({{\"critic\", 5}, {\"generator\", 1}})");
+  };
+  if (cycle.empty()) refuse("there is no phase");
+  std::unordered_set<std::string> names;
+  for (const TrainingPhase& phase : cycle) {
+    if (phase.name.empty()) refuse("a phase has no name");
+    if (!names.insert(phase.name).second) refuse(fmt::format("\"{}\" is there twice", phase.name));
+    if (phase.steps < 1) refuse(fmt::format("\"{}\" has {} steps", phase.name, phase.steps));
+  }
+}
+
+}  // namespace
+
+std::string ModelContext::phase(const std::vector<TrainingPhase>& cycle) {
+  if (cycle_.empty()) {
+    check_cycle(cycle);
+    cycle_ = cycle;
+  } else if (!same_cycle(cycle_, cycle)) {
+    throw invalid_argument(fmt::format("phase() was called with {}, and before with {}",
+                                       describe(cycle), describe(cycle_)),
+                           "a model function has one cycle of phases for the whole run");
+  }
+  if (build_phase_) return cycle_[*build_phase_].name;
+  if (mode_ != Mode::kTrain) return cycle_.front().name;
+  int64_t length = 0;
+  for (const TrainingPhase& phase : cycle_) length += phase.steps;
+  int64_t place = global_step_ % length;
+  for (const TrainingPhase& phase : cycle_) {
+    if (place < phase.steps) return phase.name;
+    place -= phase.steps;
+  }
+  return cycle_.back().name;
+}
+
 const Tensor& ModelContext::variable(const VariableSpec& spec) {
   return variables_.get_or_create(spec).value();
 }
@@ -281,6 +335,12 @@ void begin_step(ModelContext& context, int64_t global_step, int64_t replica, int
 
 const std::unordered_map<std::string, NamedModel>& models_of(const ModelContext& context) {
   return context.models_;
+}
+
+size_t phases_of(const ModelContext& context) { return context.cycle_.size(); }
+
+void build_phase(ModelContext& context, std::optional<size_t> phase) {
+  context.build_phase_ = phase;
 }
 
 }  // namespace internal

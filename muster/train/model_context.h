@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <typeinfo>
 #include <unordered_map>
@@ -29,10 +30,12 @@ class StepContext;
 struct NamedModel;
 
 namespace internal {
-// Only drivers of a model function call these two; muster/train/model_steps.h.
+// Only drivers of a model function call these; muster/train/model_steps.h.
 void begin_step(ModelContext& context, int64_t global_step, int64_t replica, int64_t batch);
 // The models called so far, by name.
 const std::unordered_map<std::string, NamedModel>& models_of(const ModelContext& context);
+size_t phases_of(const ModelContext& context);
+void build_phase(ModelContext& context, std::optional<size_t> phase);
 }  // namespace internal
 
 // A layer that a model function looked up by name, and its first inputs.
@@ -56,6 +59,12 @@ class MUSTER_EXPORT Model {
  private:
   NamedModel* model_;
   CallContext* context_;
+};
+
+// A part of a cycle of steps, in which some of the optimizers train; see ModelContext::phase().
+struct TrainingPhase {
+  std::string name{};
+  int64_t steps = 1;  // one after the other; at least 1
 };
 
 // The types that a parameter can be read as.
@@ -98,6 +107,18 @@ class MUSTER_EXPORT ModelContext {
   Mode mode() const { return mode_; }
   // The number of updates so far: 0 in the first step.
   int64_t global_step() const { return global_step_; }
+  // Returns the name of the phase that the next update belongs to, for optimizers that take turns:
+  //
+  //   if (context.phase({{"critic", 5}, {"generator", 1}}) == "critic")
+  //     return EstimatorSpec::train(critic_loss, adam_c.minimize(critic_loss, is_critic));
+  //   return EstimatorSpec::train(generator_loss, adam_g.minimize(generator_loss, is_generator));
+  //
+  // The steps of the cycle repeat from step 0 on; every step is one of the run's steps and reads a
+  // batch of its own. An optimizer that a step does not name makes no step: its variables, slots
+  // and iterations are unchanged. The model is built by one call for each phase. The first phase in
+  // evaluation and prediction. Throws InvalidArgument for a cycle without phases, with a name twice
+  // or an empty one, with fewer steps than 1, and if it differs from that of an earlier call.
+  std::string phase(const std::vector<TrainingPhase>& cycle);
   // The device of variables and features: for tensors that a model function makes itself.
   Device device() const { return variables_.device(); }
   // Returns a parameter of the Estimator as a T: `context.param<double>("learning_rate")`. Throws
@@ -153,6 +174,8 @@ class MUSTER_EXPORT ModelContext {
                                    int64_t batch);
   friend const std::unordered_map<std::string, NamedModel>& internal::models_of(
       const ModelContext& context);
+  friend size_t internal::phases_of(const ModelContext& context);
+  friend void internal::build_phase(ModelContext& context, std::optional<size_t> phase);
 
   void read_param(const std::string& name, bool& value) const;
   void read_param(const std::string& name, int& value) const;
@@ -174,6 +197,8 @@ class MUSTER_EXPORT ModelContext {
   std::unordered_map<std::string, NamedModel> models_;
   std::unordered_set<std::string> asked_;  // models used in this step
   Summaries summaries_;
+  std::vector<TrainingPhase> cycle_;  // what phase() was called with; empty: it was not
+  std::optional<size_t> build_phase_;
   std::unordered_map<std::string, std::string> optimizers_;  // name -> kind of optimizer
   std::unordered_map<std::string, std::shared_ptr<void>> kept_;
   std::unordered_map<std::string, uint64_t> draws_;  // counts next_random_key(), in this step

@@ -37,9 +37,20 @@ ModelTraining::ModelTraining(const ModelFn& model_fn, const TrainerOptions& opti
 EstimatorSpec ModelTraining::build(const Element& element) {
   batch_ = to_batch(copy_(element));
   internal::begin_step(context_, 0, replica_.replica_id());
-  EstimatorSpec spec =
-      call_model_to_build(model_fn_, batch_, Mode::kTrain, context_, &replica_.place());
-  engine_.build(spec.train_op);
+  const auto call = [&] {
+    return call_model_to_build(model_fn_, batch_, Mode::kTrain, context_, &replica_.place());
+  };
+  internal::build_phase(context_, size_t{0});
+  EstimatorSpec spec = call();
+  plan_.add(spec.train_op);
+  for (size_t phase = 1; phase < internal::phases_of(context_); ++phase) {
+    internal::begin_step(context_, 0, replica_.replica_id());
+    internal::build_phase(context_, phase);
+    const EstimatorSpec other = call();
+    plan_.add(other.train_op);
+  }
+  internal::build_phase(context_, std::nullopt);
+  engine_.build(plan_.completed(spec.train_op));
   if (replica_.is_chief() && options_.summary_every_steps > 0) graph_ = graph_of_models(context_);
   spec.train_op = {};
   return spec;
@@ -88,6 +99,8 @@ StepResult ModelTraining::make_batch(distribute::ReplicaInput& input,
     own_training_.check(*watch, &batch_, !spec_.train_op.entries.empty());
   }
   trace_.lap(StepTrace::kForward);
+  if (internal::phases_of(context_) > 1)
+    spec_.train_op = plan_.completed(std::move(spec_.train_op));
   StepInput brought = wishes();
   brought.train_op = &spec_.train_op;
   brought.loss = spec_.loss;

@@ -21,7 +21,9 @@ CheckpointManager RunSaves::checkpoints() const {
 
 void RunSaves::open() {
   if (!enabled() || !replica_.is_chief()) return;
-  writer_.emplace(options_.model_dir, options_.manager, [] { return stop_signal() != 0; });
+  writer_.emplace(
+      options_.model_dir, options_.manager,
+      options_.cancelled ? options_.cancelled : [] { return stop_signal() != 0; });
 }
 
 void RunSaves::agree_on_patience() {

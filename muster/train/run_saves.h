@@ -27,6 +27,8 @@ struct RunSavesOptions {
   std::optional<int64_t> every_steps{};
   std::optional<double> every_seconds{};
   std::optional<int64_t> max_failed_saves{};  // RunConfig.max_failed_saves
+  // True ends the wait for model_dir; empty: a signal does.
+  std::function<bool()> cancelled{};
 };
 
 class MUSTER_PART_EXPORT RunSaves {

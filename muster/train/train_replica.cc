@@ -41,7 +41,8 @@ RunSavesOptions saves_of(const TrainerOptions& options) {
                       .keep = options.keep_checkpoint},
           .every_steps = options.save_checkpoints_steps,
           .every_seconds = options.save_checkpoints_secs,
-          .max_failed_saves = options.max_failed_saves};
+          .max_failed_saves = options.max_failed_saves,
+          .cancelled = options.start.cancelled};
 }
 
 // The run of an Estimator: it takes its batches from the input, its steps from the model function,
@@ -265,12 +266,14 @@ class Run final : public RunCourse {
   // --- called by its driver --- Whether a hook of any replica wants none.
   bool agree_on_no_step() override {
     const std::vector<std::string> requests =
-        replica_.group().gather_text("stop_at_begin", hooks_.stop() ? "stop" : "");
+        replica_.group().gather_text("stop_at_begin", wants_to_stop() ? "stop" : "");
     return std::ranges::any_of(requests,
                                [](const std::string& request) { return !request.empty(); });
   }
 
-  bool wants_to_stop() const override { return hooks_.stop(); }
+  bool wants_to_stop() const override {
+    return hooks_.stop() || (options_.asked_to_end && options_.asked_to_end());
+  }
 
   StepResult make_step() override {
     steps_.begin_step();

@@ -37,7 +37,8 @@ TrainResult train_and_rejoin(const ModelFn& model_fn, const InputFn& input_fn,
       // This run's own checkpoint has the position of its data.
       if (attempt.saved) again.restart_input = false;
       const double waited = to_seconds(clock.now() - last_progress);
-      if (error.kind() != ErrorKind::kPeerLost || stop_signal() != 0 || waited >= patience) throw;
+      const bool stops = stop_signal() != 0 || (options.asked_to_end && options.asked_to_end());
+      if (error.kind() != ErrorKind::kPeerLost || stops || waited >= patience) throw;
       log::warning(fmt::format("{}; this task will rejoin the run when all tasks are connected",
                                error.message()));
       start.join_timeout = std::max(1.0, patience - waited);

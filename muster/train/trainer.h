@@ -66,6 +66,9 @@ struct TrainerOptions {
     bool input_ended{};
   };
   std::optional<EarlierCall> earlier_call{};
+  // Whether the program asks the run to end, as a hook may; empty: never. `start.cancelled` is true
+  // then, too.
+  std::function<bool()> asked_to_end{};
   // What a run without a checkpoint begins with, in place of initial values.
   std::optional<WarmStartSettings> warm_start_from{};
   bool trace = false;        // print where a step's time went

@@ -19,7 +19,7 @@
 #include "muster/summary/event_writer.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
-#include "muster/train/stop_signal.h"
+#include "muster/train/stop_request.h"
 #include "muster/trees/internal/outputs.h"
 #include "muster/trees/internal/read_features.h"
 #include "muster/trees/internal/servable_trees.h"
@@ -190,12 +190,15 @@ TrainResult BoostedTrees::train(const InputFn& input_fn, const BoostedTreesTrain
   settings.config = &config;
   const distribute::StrategyPtr strategy =
       config.train_distribute ? config.train_distribute : distribute::one_device();
+  const StopRequest request(config.cancelled);
+  settings.asked_to_end = [&request] { return request.asked(); };
+  settings.cancelled = [&request] { return request.asked_or_signalled(); };
   return trees::train_trees(input_fn, settings, *strategy,
                             {.cluster = task,
                              .seed = config.random_seed.value_or(0),
                              .call = "BoostedTrees::train()",
                              .join_timeout = config.join_timeout.count(),
-                             .cancelled = [] { return stop_signal() != 0; }});
+                             .cancelled = settings.cancelled});
 }
 
 EvalResult BoostedTrees::evaluate(const InputFn& input_fn,

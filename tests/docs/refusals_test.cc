@@ -57,6 +57,8 @@ const Refusal kRefusals[] = {
      "not supported: several replicas in one process of a Cluster"},
     {"libtorch.md", "These end with an error that says so", "muster/parallel/cluster.cc",
      "has no more data and has joined"},
+    {"optimizers.md", "`LBFGS`, which computes the loss several times",
+     "muster/optim/torch_optimizer.cc", "not supported: torch::optim::LBFGS"},
     {"parameter_servers.md", "`gather()`, `all_gather()`, `assign()`, `fit()` in the scope",
      "muster/loop/internal/loop.cc", R"x(check_meets(first(), "gather()"))x"},
     {"parameter_servers.md", "`gather()`, `all_gather()`, `assign()`, `fit()` in the scope",

@@ -20,6 +20,8 @@
 #include "muster/files/file_systems.h"
 #include "muster/summary/event_writer.h"
 #include "muster/train/evaluator.h"
+#include "muster/train/stop_request.h"
+#include "muster/train/stop_signal.h"
 #include "muster/train/trainer.h"
 
 namespace muster::inline v0_1 {
@@ -57,6 +59,29 @@ struct Estimator::Impl {
                                           // received yet
   // Values that are written with the metrics of an evaluation of that checkpoint; unset: none.
   std::function<std::vector<formats::SummaryValue>(const std::string& prefix)> more_values{};
+  // Who may ask the call that is under way to stop.
+  std::shared_ptr<StopRequest> stop{};
+  // Makes `stop`, until it ends; a call inside of another one has that one's.
+  class UnderWay {
+   public:
+    explicit UnderWay(Impl& impl) : impl_(impl), outermost_(impl.stop == nullptr) {
+      if (outermost_) impl_.stop = std::make_shared<StopRequest>(impl_.config.cancelled);
+    }
+    ~UnderWay() {
+      if (outermost_) impl_.stop.reset();
+    }
+    UnderWay(const UnderWay&) = delete;
+    UnderWay& operator=(const UnderWay&) = delete;
+
+   private:
+    Impl& impl_;
+    const bool outermost_;
+  };
+  // Whether `error` ended a wait or an evaluation because the program asked, and no signal.
+  bool was_asked_to_stop(const Error& error) const;
+  // Whether the program asks, or a signal.
+  bool stops() const { return stop ? stop->asked_or_signalled() : stop_signal() != 0; }
+
   // Why the checkpoint that was requested last could not be read; nothing if it could.
   std::optional<Error> unreadable{};
 
@@ -109,8 +134,10 @@ struct Estimator::Impl {
   // Evaluates on the replicas of eval_strategy().
   Evaluated evaluate(const InputFn& input_fn, const EvaluateOptions& options);
   // `run` evaluates `values`; the chief reports the result.
+  // `shared`: several replicas take part.
   Evaluated evaluate_by(const EvaluateFn& run, const InputFn& input_fn,
-                        const EvaluateOptions& options, const Values& values, bool is_chief);
+                        const EvaluateOptions& options, const Values& values, bool is_chief,
+                        bool shared = false);
   // To the log and to TensorBoard.
   void report(const EvalResult& result, const std::string& name, const std::string& checkpoint,
               std::vector<formats::SummaryValue> summaries);
@@ -121,6 +148,9 @@ struct Estimator::Impl {
   // train() that calls back after each save and at the end.
   TrainResult train(const InputFn& input_fn, const TrainOptions& options,
                     const TrainCallbacks& callbacks);
+  // The same; throws Cancelled where a request of the program ended a wait.
+  TrainResult train_to_end(const InputFn& input_fn, const TrainOptions& options,
+                           const TrainCallbacks& callbacks);
   // Evaluates on the replicas of a training run, which make this call together.
   Evaluated evaluate_on(const InputFn& input_fn, const EvaluateOptions& options,
                         distribute::Replica& replica);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "muster/base/log.h"
+#include "muster/estimator/internal/estimator_impl.h"
 
 namespace muster::inline v0_1::internal {
 
@@ -130,7 +131,14 @@ void TrainAndEvaluateSchedule::evaluate_those(
   for (size_t i = 0; i < courses_.size() && !now.empty(); ++i) {
     EvaluationCourse& course = *courses_[i];
     const bool evaluates = now[i].get<bool>();
-    if (evaluates) evaluate(course, checkpoint, together, replica);
+    try {
+      if (evaluates) evaluate(course, checkpoint, together, replica);
+    } catch (const Error& error) {
+      // The program asked the run to stop: it ends with its next step, where all learn of it.
+      if (together || !EstimatorAccess::impl(estimator_).was_asked_to_stop(error)) throw;
+      log::info(fmt::format("stopped by its program: {}", error.message()));
+      break;
+    }
     if (!chief) continue;
     const std::string& name = course.spec().name;
     if (checkpoint.left_to_evaluator) elsewhere_.insert(name);

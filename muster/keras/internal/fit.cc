@@ -15,6 +15,7 @@
 #include "muster/keras/progbar_logger.h"
 #include "muster/loop/replica_context.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/train/stop_signal.h"
 
 namespace muster::inline v0_1::keras::internal {
 
@@ -127,7 +128,7 @@ History Fit::run(const Dataset& data) {
   train_epochs(data);
   end_steps();
   tell([&](Callback& callback) { callback.on_train_end(logs_); });
-  end_backups();
+  if (!requested_) end_backups();
   return history_;
 }
 
@@ -203,7 +204,7 @@ bool Fit::train_epoch(int64_t epoch) {
       break;
     }
     const bool updated = train_batch(epoch);
-    if (updated) stop_if_told(epoch);
+    if (updated && stop_if_told(epoch)) break;
     if (step_ == options_.steps_per_epoch) break;
     if (impl_.stop &&
         scope_.num_local_replicas() == static_cast<size_t>(scope_.num_replicas_in_sync())) {
@@ -304,8 +305,19 @@ bool Fit::agree_on_end() {
   return all[0].select(1, 0).any().item<bool>();
 }
 
-void Fit::stop_if_told(int64_t epoch) {
-  if (!scope_.should_stop()) return;
+bool Fit::stop_if_told(int64_t epoch) {
+  if (!scope_.should_stop()) return false;
+  const auto signals = impl_.strategy().run({.training = false}, [] {
+    return ReplicaContext::current().all_reduce(
+        ReduceOp::kSum, torch::full({}, stop_signal() != 0 ? 1.0 : 0.0, at::kDouble));
+  });
+  if (signals[0].item<double>() == 0) {
+    // Its program asked, here or on another worker: fit() returns, as after stop_training().
+    if (backups_ != nullptr) backup(epoch, step_, /*must=*/true);
+    impl_.stop = true;
+    requested_ = true;
+    return true;
+  }
   if (backups_ != nullptr) {
     backup(epoch, step_, /*must=*/true);
     scope_.stop();

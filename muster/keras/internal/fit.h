@@ -100,7 +100,8 @@ class Fit {
   void end_epoch(int64_t epoch);
   void validate(Logs& logs);
   // Ctrl-C or SIGTERM came, here or on another worker.
-  void stop_if_told(int64_t epoch);
+  // Ends the run after a signal; true where a program asked, and fit() is to return.
+  bool stop_if_told(int64_t epoch);
   // Whether a callback wants no more epochs, on any worker.
   bool agree_on_end();
   int64_t from_chief(int64_t value) const;
@@ -132,6 +133,7 @@ class Fit {
   int64_t saved_ = -1;       // the step of the model at the last backup
   int64_t waiting_ = 0;      // batches that wait for an update
   int64_t tensors_at_ = -1;  // the step of the model at which those of callbacks were saved
+  bool requested_ = false;   // a program asked it to stop
 };
 
 }  // namespace muster::inline v0_1::keras::internal

@@ -63,6 +63,7 @@ Loop::Member::Member(std::unique_ptr<Replica> started, int64_t accumulate_steps,
       context(*replica),
       own_training(*replica, "the function of run()"),
       summaries(context.summary(), summary_steps, replica->is_chief()) {
+  engine.may_extend(replica->place().in_sync);
   calls.set_replicas(replica->num_replicas_in_sync(), [this](const Tensor& value) {
     return all_reduce(replica->exchange(), ReduceOp::kSum, value);
   });
@@ -81,13 +82,12 @@ std::shared_ptr<Loop> Loop::make(StrategyPtr strategy, const ScopeOptions& optio
                                              .wants_servers = strategy->needs_servers()});
   cluster::announce(resolved);
   if (resolved.is_evaluator || !strategy->needs_servers()) check_worker(resolved, "train");
-  StartOptions start{
-      .cluster = resolved,
-      .seed = options.seed,
-      .call = kJoining,
-      .join_timeout = options.join_timeout.count(),
-      .cancelled = options.cancelled ? options.cancelled : [] { return stop_signal() != 0; },
-      .model_dir = options.model_dir};
+  StartOptions start{.cluster = resolved,
+                     .seed = options.seed,
+                     .call = kJoining,
+                     .join_timeout = options.join_timeout.count(),
+                     .cancelled = options.cancelled,
+                     .model_dir = options.model_dir};
   const bool served = strategy->needs_servers() && !resolved.addresses.empty();
   const std::shared_ptr<Loop> made =
       served ? std::make_shared<ServedLoop>(std::move(strategy), options, std::move(start))
@@ -100,7 +100,9 @@ Loop::Loop(StrategyPtr strategy, const ScopeOptions& options, StartOptions start
     : strategy_(std::move(strategy)),
       options_(options),
       start_(std::move(start)),
-      cancelled_(start_.cancelled) {}
+      cancelled_([this] { return stops_by_itself(); }) {
+  start_.cancelled = cancelled_;
+}
 
 void Loop::begin() {
   start_replicas();
@@ -142,7 +144,16 @@ void Loop::check_ready() const {
 
 Loop* Loop::current() { return static_cast<Loop*>(entered().loop()); }
 
+bool Loop::stops_by_itself() const {
+  return options_.cancelled ? options_.cancelled() : request_.asked_or_signalled();
+}
+
 void Loop::enter() {
+  if (scopes_ == 0 && entered_before_) {
+    request_.begin();
+    stop_ = false;
+  }
+  entered_before_ = true;
   if (scopes_++ == 0 && called_ != Called::kToTrain && !replicas_.empty() &&
       first().place().replicas() > 1)
     watch_ = std::make_unique<BackwardWatch>(/*leaves=*/false);
@@ -179,6 +190,10 @@ void Loop::end_if_left(bool by_exception) noexcept {
             fmt::format("the scope of {} ended after {} of {} batches of an update, which are "
                         "lost; to use them for a smaller update, call scope.apply_accumulated()",
                         strategy_->name(), waiting, first().accumulate_steps()));
+      }
+      for (const std::string& name : first_engine().unclaimed()) {
+        log::warning(fmt::format("no call of run() used {} of {}; it was saved again, unchanged",
+                                 name, first_engine().restored_from()));
       }
       end_training(/*by_program=*/false);
       each(kEnd, [&](Replica& replica, size_t local) {

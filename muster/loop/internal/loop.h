@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <typeindex>
 #include <variant>
 #include <vector>
 
@@ -31,6 +32,8 @@
 #include "muster/train/own_training.h"
 #include "muster/train/report_hooks.h"
 #include "muster/train/step_summaries.h"
+#include "muster/train/stop_request.h"
+#include "muster/train/train_plan.h"
 
 namespace muster::inline v0_1::distribute {
 
@@ -60,6 +63,10 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
   // Keeps the replicas together from one scope to the next, until release(). When no scope has
   // entered or keeps it any more, the run ends: `by_exception` tells the others so.
   void keep() { ++keepers_; }
+  // The model is that of the first call that trains: a checkpoint must hold it, and no more.
+  void fix_model() {
+    for (const auto& member : replicas_) member->engine.may_extend(false);
+  }
   bool kept() const { return keepers_ > 0; }
   void release(bool by_exception) noexcept;
 
@@ -134,6 +141,7 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
     ReplicaContext context;
     OwnTraining own_training;  // what the program trains by itself in its function
     StepSummaries summaries;
+    TrainPlan plan;       // the optimizers of all calls so far
     size_t restored = 0;  // variables that have a checkpoint's values, before the first step
 
     // `summary_steps` of 0: no summaries.
@@ -169,9 +177,11 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
 
   const StrategyPtr strategy_;
   ScopeOptions options_;
-  const StartOptions start_;
+  StartOptions start_;
   std::vector<std::unique_ptr<Member>> replicas_;
   int64_t step_ = 0;
+  // Calls of request_stop() since the program entered the scope.
+  StopRequest request_;
   const std::function<bool()> cancelled_;
   int64_t saved_step_ = -1;  // of the last save()
   bool restored_ = false;    // a checkpoint was found
@@ -181,6 +191,8 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
 
  private:
   struct Call;
+  // Whether this task was asked to stop.
+  bool stops_by_itself() const;
   void start_replicas();
   // The run is over if no scope has entered or keeps it any more.
   void end_if_left(bool by_exception) noexcept;
@@ -191,6 +203,11 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
   bool build(Member& member, Call& call, const KeptBatch& kept,
              const std::function<optim::TrainOp()>& invoke);
   const Batch* batch_of(const Call& call, size_t local) const;
+  // The first call of a function that trains, after the build: what `invoke` described, completed.
+  // Where it names new optimizers they are added, with what variables it made, and it is invoked
+  // again.
+  optim::TrainOp invoke_new(Member& member, const KeptBatch& kept, int64_t rows,
+                            const std::function<optim::TrainOp()>& invoke);
   // Before the first step that trains: gives variables that are new since the last call the values
   // of the checkpoint. Returns whether there were any; all replicas call it together.
   bool restore_variables(Member& member);
@@ -213,6 +230,7 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
   StepResult last_step_;
   bool stop_ = false;  // a step told all replicas to
   bool told_of_no_step_ = false;
+  std::set<std::type_index> known_functions_;  // that have trained
   bool reduced_ = false;                       // reduce() or gather() was called
   std::unique_ptr<BackwardWatch> watch_;       // of what the program does between the calls
   std::unique_ptr<SummaryHook> summary_hook_;  // on the chief, from the first step on
@@ -225,6 +243,7 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
   nlohmann::json restored_data_;           // its positions that no data set has taken yet
   std::vector<std::weak_ptr<DistributedDataset::Progress>> data_;  // in the order they were made
   int scopes_ = 0, keepers_ = 0;
+  bool entered_before_ = false;
 };
 
 }  // namespace muster::inline v0_1::distribute

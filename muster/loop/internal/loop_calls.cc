@@ -5,7 +5,9 @@
 #include <optional>
 #include <utility>
 
+#include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/base/strings.h"
 #include "muster/distribute/agree.h"
 #include "muster/loop/internal/kept_batch.h"
 #include "muster/loop/internal/loop.h"
@@ -35,6 +37,7 @@ struct Loop::Call {
   StepResult result{};                    // of the first replica here
   std::atomic<int> training{0}, idle{0};  // replicas whose function called minimize(), and did not
   std::atomic<bool> own_backward{false};  // the function called backward() itself
+  bool is_new = false;                    // the function has not trained before
 
   // A call that trains would wait for the others. The task that arrives later sees the difference.
   void compare(bool trains) {
@@ -58,8 +61,14 @@ void Loop::run(const RunOptions& options, const std::function<void(size_t)>& bod
   }
   if (called_ == Called::kNever) called_ = Called::kToEvaluate;
   Call call{options, body, rows, batch};
+  const std::type_index function(body.target_type());
+  call.is_new = built() && first().place().in_sync && first().accumulated() == 0 &&
+                !known_functions_.contains(function);
   each("strategy->run()", [&](Replica&, size_t local) { make(*replicas_[local], local, call); });
-  if (call.training > 0) return note(call.result);
+  if (call.training > 0) {
+    known_functions_.insert(function);
+    return note(call.result);
+  }
   if (!options.training || told_of_no_step_) return;
   // A function that computes without variables has nothing to train, unless it does so by itself.
   if (!call.own_backward && first().variables().variables().empty()) return;
@@ -94,6 +103,36 @@ void Loop::build_by(const std::function<void(size_t)>& body, const Batch* batch)
 
 // The batch of a replica, where no other one here has the same: what they changed in one they would
 // change together.
+optim::TrainOp Loop::invoke_new(Member& member, const KeptBatch& kept, int64_t rows,
+                                const std::function<optim::TrainOp()>& invoke) {
+  Replica& replica = *member.replica;
+  const size_t before = replica.variables().variables().size();
+  replica.variables().open();
+  optim::TrainOp described = invoke();
+  const auto& variables = replica.variables().variables();
+  if (member.plan.covers(described)) {
+    if (variables.size() > before) {
+      throw invalid_argument(
+          fmt::format("the variable {} was first asked for after the model was built, by a "
+                      "function that names no new optimizer",
+                      variables[before]->spec().describe()),
+          "create every variable in the first call that names the optimizer that trains it");
+    }
+    replica.variables().seal_as_is();
+    return described;
+  }
+  std::vector<std::string> made;
+  for (size_t v = before; v < variables.size(); ++v) made.push_back(variables[v]->name());
+  member.plan.add(described);
+  // Workers that differ here would wait for each other in the update.
+  check_same(replica, {{"the optimizers of run()", join(member.plan.names(), ", ")},
+                       {"the variables that a function of run() made", join(made, ", ")}});
+  member.engine.extend(member.plan.completed(std::exchange(described, {})));
+  kept.put_back();
+  const ZeroRowGuard guard(replica.variables(), rows);
+  return invoke();
+}
+
 const Batch* Loop::batch_of(const Call& call, size_t local) const {
   const Batch* mine = call.batch(local);
   for (size_t other = 0; other < num_local_replicas(); ++other) {
@@ -112,7 +151,7 @@ optim::TrainOp Loop::invoke(Member& member, size_t local, Call& call) {
   for (const auto& variable : replica.variables().variables()) variable->take_row_uses();
   member.calls.begin_step(call.options.training, step_, replica.replica_id(),
                           replica.accumulated());
-  member.context.begin_step(step_, replica.accumulated());
+  member.context.begin_step(step_, replica.accumulated(), call.options.training);
   merge_point_->enter(local, step_);
   std::unique_ptr<BackwardWatch> watch;
   if (call.options.training) watch = member.own_training.begin();
@@ -143,6 +182,7 @@ bool Loop::build(Member& member, Call& call, const KeptBatch& kept,
   member.replica->exchange().end_of_function();
   if (described.defined()) {
     check_same(*member.replica, settings_of(call.options));
+    member.plan.add(described);
     // Those that train move together before they are used.
     member.engine.build(described);
     after_build(member);
@@ -183,8 +223,10 @@ void Loop::make(Member& member, size_t local, Call& call) {
   std::optional<ZeroRowGuard> guard(std::in_place, replica.variables(), examples);
   const bool may_come_again =
       restored_ && !member.engine.built() && replica.variables().variables().empty();
-  const KeptBatch kept(may_come_again ? batch_of(call, local) : nullptr);
-  optim::TrainOp train_op = call_function();
+  const bool is_new = call.is_new && call.options.training;
+  const KeptBatch kept(may_come_again || is_new ? batch_of(call, local) : nullptr);
+  optim::TrainOp train_op =
+      is_new ? invoke_new(member, kept, examples, call_function) : call_function();
   if (restored_ && !member.engine.built()) {
     // A function that evaluates what was restored: where it made variables, it is called again with
     // their values of the checkpoint.
@@ -202,8 +244,9 @@ void Loop::make(Member& member, size_t local, Call& call) {
     throw invalid_argument("minimize() was called in a run() without training",
                            "leave RunOptions.training at true");
   }
+  const bool in_sync = replica.place().in_sync;
   const StepResult result = train_recorded(
-      member.engine, member.calls, std::move(train_op),
+      member.engine, member.calls, in_sync ? member.plan.completed(std::move(train_op)) : train_op,
       {.reduction = call.options.loss_reduction, .examples = examples, .stop = cancelled_()});
   summarize(member, result);
   if (local == 0) call.result = result;

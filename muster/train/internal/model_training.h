@@ -25,6 +25,7 @@
 #include "muster/train/step_summaries.h"
 #include "muster/train/step_timer.h"
 #include "muster/train/step_trace.h"
+#include "muster/train/train_plan.h"
 #include "muster/train/trainer.h"
 
 namespace muster::inline v0_1::internal {
@@ -69,6 +70,7 @@ class ModelTraining {
   Pace& pace_;
   StepTrace& trace_;
   ModelContext context_;
+  TrainPlan plan_;  // the optimizers of all phases
   OwnTraining own_training_;
   StepSummaries summaries_;
   const DeviceCopier copy_;

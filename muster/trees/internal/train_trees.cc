@@ -80,7 +80,8 @@ RunSavesOptions saves_of(const TrainTreesOptions& options) {
   const RunConfig& config = *options.config;
   RunSavesOptions saves{.model_dir = options.model_dir,
                         .manager = checkpoints_of(config),
-                        .max_failed_saves = config.max_failed_saves};
+                        .max_failed_saves = config.max_failed_saves,
+                        .cancelled = options.cancelled};
   if (config.save_checkpoints_steps) {
     if (*config.save_checkpoints_steps > 0) saves.every_steps = config.save_checkpoints_steps;
   } else if (config.save_checkpoints_secs != Seconds(0)) {
@@ -365,6 +366,8 @@ class TrainTrees final : public RunCourse {
   }
 
   // --- called by its driver ---
+  bool wants_to_stop() const override { return options_.asked_to_end && options_.asked_to_end(); }
+
   StepResult make_step() override {
     if (done(boosting_->ensemble())) return {.any_data = false};
     Requests requests{.stop = driver_.wants_to_stop(), .save = driver_.wants_to_save()};

@@ -29,6 +29,9 @@ struct TrainTreesOptions {
   std::optional<int64_t> max_steps{};
   std::string model_dir{};
   const RunConfig* config = nullptr;  // how often it saves and speaks
+  // Whether the program asks the run to end; empty: never.
+  std::function<bool()> asked_to_end{};
+  std::function<bool()> cancelled{};  // the same, or a signal: ends waits; empty: a signal does
 };
 
 // Implements BoostedTrees::train(), on the replicas of `strategy`.
