@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <filesystem>
 
@@ -11,6 +12,7 @@
 #include "muster/command/job_dir.h"
 #include "muster/keras/callbacks.h"
 #include "muster/keras/testing/test_models.h"
+#include "muster/train/stop_request.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/run_ranks.h"
 
@@ -69,6 +71,28 @@ TEST(FitOnWorkersTest, OnAClusterTheyGoBelowTheJobsDirectory) {
   });
   EXPECT_EQ(seen, 1);
   EXPECT_TRUE(std::filesystem::is_empty(folder / "job"));
+}
+
+// request_stop() ends the fit() that is under way, after the same step on all workers.
+TEST(FitOnWorkersTest, ARequestOfTheProgramEndsFit) {
+  struct Asks : Callback {
+    void on_train_batch_end(const BatchInfo& info) override {
+      if (info.batch == 3 && model().is_chief()) request_stop();
+    }
+  };
+  std::array<int64_t, 2> steps{};
+  run_workers([&](int rank, Model& model) {
+    const History history = model.fit(
+        rows_of(200).batch(10),
+        {.epochs = 1000, .callbacks = {std::make_shared<Asks>()}, .verbose = Verbose::kSilent});
+    steps[static_cast<size_t>(rank)] = model.step();
+    // A later one is not asked.
+    model.fit(rows_of(20).batch(10), {.epochs = 1, .verbose = Verbose::kSilent});
+    EXPECT_GT(model.step(), steps[static_cast<size_t>(rank)]);
+  });
+  EXPECT_EQ(steps[0], steps[1]);
+  EXPECT_GE(steps[0], 4);
+  EXPECT_LE(steps[0], 6);
 }
 
 TEST(FitOnWorkersTest, WithoutADirectoryOfTheJobThereAreNone) {
