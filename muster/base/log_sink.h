@@ -25,6 +25,7 @@
 
 namespace muster::inline v0_1::log {
 
+// The importance of a line, from the lowest to the highest.
 enum class Level { kDebug, kInfo, kWarning, kError };
 // Returns "debug", "info", "warning" or "error".
 MUSTER_EXPORT std::string_view to_string(Level level);
