@@ -9,6 +9,7 @@
 #include "muster/cluster/resolved_cluster.h"
 #include "muster/distribute/start_options.h"
 #include "muster/parallel/internal/cluster_impl.h"
+#include "muster/parallel/internal/worker_data_impl.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/late_error.h"
@@ -74,7 +75,9 @@ Cluster::Impl::Impl(const ClusterOptions& options)
       cancelled_(options.cancelled ? options.cancelled : [] { return stop_signal() != 0; }),
       exceptions_(std::uncaught_exceptions()),
       replica_(start(options_, cancelled_)),
-      meeting_(*replica_, cancelled_) {}
+      meeting_(*replica_, cancelled_),
+      norms_(std::make_shared<internal::NormSync>(*replica_, meeting_, [this] { check_ready(); })) {
+}
 
 void Cluster::Impl::check_ready() const {
   if (ended_)
@@ -112,7 +115,7 @@ Cluster::Impl::Wrapped Cluster::Impl::wrap(std::shared_ptr<torch::nn::Module> mo
   check_new(*module);
   try {
     auto sync = std::make_shared<GradientSync>(
-        *replica_, meeting_, std::move(module),
+        *replica_, meeting_, *norms_, std::move(module),
         GradientSync::Options{
             .name = options.name.empty() ? fmt::format("module {}", number) : options.name,
             .number = number,
@@ -145,6 +148,8 @@ void Cluster::Impl::join() {
       if (met.active == 0) break;
       if (met.kind == Kind::kBackward) {
         modules_.at(static_cast<size_t>(met.number)).sync->join_backward();
+      } else if (met.kind == Kind::kNormForward || met.kind == Kind::kNormBackward) {
+        norms_->join(met);
       } else if (met.kind == Kind::kSave) {
         const auto saver = savers_.at(static_cast<size_t>(met.number)).lock();
         if (saver == nullptr) {
@@ -249,6 +254,12 @@ std::vector<Tensor> Cluster::gather(const Tensor& value, int64_t axis) {
   }
   return impl_->call({.text = "gather()"}, [&] {
     return impl_->replica().exchange().gather(value, axis < 0 ? axis + value.dim() : axis);
+  });
+}
+
+WorkerData Cluster::distribute(const Dataset& dataset) {
+  return impl_->call({.text = "distribute()"}, [&] {
+    return WorkerData(std::make_shared<WorkerData::Impl>(impl_, dataset));
   });
 }
 

@@ -25,9 +25,11 @@
 #include "muster/base/environment.h"
 #include "muster/base/error.h"
 #include "muster/base/export.h"
+#include "muster/data/dataset.h"
 #include "muster/distribute/strategy.h"
 #include "muster/metrics/metric.h"
 #include "muster/parallel/data_parallel.h"
+#include "muster/parallel/worker_data.h"
 #include "muster/tensor/device.h"
 #include "muster/tensor/reduce_op.h"
 #include "muster/tensor/tensor.h"
@@ -116,6 +118,12 @@ class MUSTER_EXPORT Cluster {
   // InvalidArgument where another worker makes a call that it cannot take part in: all_reduce(),
   // say.
   void join();
+
+  // This worker's part of a data set that describes the data of all workers: batch(n) and
+  // global_batch(n) mean n examples over all of them, so each step has the same examples on any
+  // number of workers. Files or rows are divided by the data set's AutoShardPolicy. All workers
+  // call it together. Throws InvalidArgument where their data sets differ.
+  WorkerData distribute(const Dataset& dataset);
 
   // Checkpoints of this loop in `directory`: what is added to the result is saved and restored. See
   // LoopCheckpoint.

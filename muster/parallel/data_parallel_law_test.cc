@@ -342,6 +342,57 @@ TEST(DataParallelTest, RefusesWhatCannotBeAveraged) {
               HasSubstr("not supported: backward() with create_graph"));
 }
 
+struct Moved : torch::nn::Module {
+  Moved() { weight = register_parameter("weight", torch::ones({2})); }
+  void move() { weight = parameters_["weight"] = torch::empty({2}, at::kMeta).requires_grad_(); }
+  Tensor forward(const Tensor& x) { return x * weight; }
+  Tensor weight;
+};
+
+TEST(DataParallelTest, RefusesAModuleThatWasMovedAndOneOfComplexNumbers) {
+  EXPECT_THAT(thrown_on_both([](Cluster& cluster) {
+                auto layer = std::make_shared<Moved>();
+                auto net = cluster.data_parallel(layer, {.name = "net"});
+                layer->move();
+                net(torch::ones({2}));
+              }),
+              HasSubstr("the parameter weight of the module \"net\" is on meta, the Cluster's "
+                        "device is cpu"));
+  struct Waves : torch::nn::Module {
+    Waves() { register_parameter("phase", torch::zeros({2}, at::kComplexFloat)); }
+  };
+  Cluster one(alone());
+  EXPECT_THAT(error_of([&] { one.data_parallel(std::make_shared<Waves>()); }).message(),
+              HasSubstr("not supported: training the parameter phase ComplexFloat[2]"));
+}
+
+TEST(DataParallelTest, AModuleOfAnotherDtypeIsNoticed) {
+  run_workers(2, [](Cluster& cluster) {
+    torch::nn::Linear layer(2, 1);
+    auto net = cluster.data_parallel(layer);
+    layer->to(kFloat64);
+    net(torch::full({1, 2}, cluster.rank() + 1.0, kFloat64)).sum().backward();
+    EXPECT_TRUE(layer->weight.grad().equal(torch::full({1, 2}, 1.5, kFloat64)));
+  });
+}
+
+TEST(DataParallelTest, RefusesAStepWithGradientsThatWereNotAveraged) {
+  EXPECT_THAT(thrown_on_both([](Cluster& cluster) {
+                const torch::nn::Linear layer(4, 2);
+                auto net = cluster.data_parallel(layer, {.name = "net"});
+                torch::optim::SGD sgd(layer->parameters(), 0.1);
+                const auto step = [&] {
+                  const auto no_sync = net.no_sync();
+                  net(torch::ones({1, 4})).sum().backward();
+                };
+                step();
+                step();  // adding gradients up is right
+                sgd.step();
+                step();
+              }),
+              HasSubstr("the parameters of \"net\" were changed, by an optimizer's step()"));
+}
+
 TEST(DataParallelTest, WorkersInDifferentCallsAreNamed) {
   EXPECT_THAT(thrown_on_both([](Cluster& cluster) {
                 const torch::nn::Linear layer(4, 2);

@@ -19,6 +19,7 @@
 #include "muster/parallel/cluster.h"
 #include "muster/parallel/internal/cluster_impl.h"
 #include "muster/parallel/internal/share_value.h"
+#include "muster/parallel/internal/worker_data_impl.h"
 #include "muster/tensor/finite.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/train/checkpoint_writer.h"
@@ -116,6 +117,7 @@ class LoopCheckpoint::Impl {
     std::function<void(const std::string&)> restore{};
   };
   std::map<std::string, Reader> readers;
+  std::map<std::string, std::shared_ptr<WorkerData::Impl>> data;
 
  private:
   distribute::Replica& replica() { return cluster_->replica(); }
@@ -128,6 +130,8 @@ class LoopCheckpoint::Impl {
     for (const auto& [name, reader] : readers) {
       positions[name] = replica().group().gather_text("position of " + name, reader.save());
     }
+    json data_positions = json::object();
+    for (const auto& [name, each] : data) data_positions[name] = each->save();
     int64_t newest = step;
     for (const std::string& told : replica().group().gather_text("step", std::to_string(step)))
       newest = std::max(newest, static_cast<int64_t>(std::stoll(told)));
@@ -143,10 +147,11 @@ class LoopCheckpoint::Impl {
                  return *writer_;
                },
                [&](CheckpointWriter& writer) {
-                 return writer.save({.tensors = state(),
-                                     .global_step = newest,
-                                     .inputs = json{{"readers", positions}}.dump(),
-                                     .notes = {{"program", "LoopCheckpoint"}}});
+                 return writer.save(
+                     {.tensors = state(),
+                      .global_step = newest,
+                      .inputs = json{{"readers", positions}, {"data", data_positions}}.dump(),
+                      .notes = {{"program", "LoopCheckpoint"}}});
                },
                {}, nullptr)
         .prefix;
@@ -240,14 +245,22 @@ class LoopCheckpoint::Impl {
     }
   }
 
+  static void check_position(const json& all, const std::string& what, const std::string& name,
+                             const std::string& prefix) {
+    if (all.contains(name)) return;
+    throw invalid_argument(fmt::format("{} holds no position of the {} \"{}\"", prefix, what, name),
+                           "it was saved by another program; give this run a directory of its own");
+  }
+
   void take_positions(const json& inputs, const std::string& prefix) {
+    const json places = inputs.value("data", json::object());
+    for (const auto& [name, each] : data) {
+      check_position(places, "data set", name, prefix);
+      each->restore(places.at(name));
+    }
     const json all = inputs.value("readers", json::object());
     for (const auto& [name, reader] : readers) {
-      if (!all.contains(name)) {
-        throw invalid_argument(
-            fmt::format("{} holds no position of the reader \"{}\"", prefix, name),
-            "it was saved by another program; give this run a directory of its own");
-      }
+      check_position(all, "reader", name, prefix);
       const auto positions = all.at(name).get<std::vector<std::string>>();
       const auto workers = static_cast<size_t>(replica().place().replicas());
       if (positions.size() == workers) {
@@ -301,6 +314,13 @@ LoopCheckpoint& LoopCheckpoint::add(const std::string& name, torch::optim::Optim
   return *this;
 }
 
+LoopCheckpoint& LoopCheckpoint::add(const std::string& name, GradScaler& scaler) {
+  impl_->claim(name);
+  impl_->numbers.emplace(name + "/scale", &scaler.state_.scale);
+  impl_->whole_numbers.emplace(name + "/good_steps", &scaler.state_.good_steps);
+  return *this;
+}
+
 LoopCheckpoint& LoopCheckpoint::add(const std::string& name, int64_t& number) {
   impl_->claim(name);
   impl_->whole_numbers.emplace(name, &number);
@@ -318,6 +338,12 @@ LoopCheckpoint& LoopCheckpoint::add(const std::string& name, std::function<std::
   impl_->claim(name);
   impl_->readers.emplace(name,
                          Impl::Reader{.save = std::move(save), .restore = std::move(restore)});
+  return *this;
+}
+
+LoopCheckpoint& LoopCheckpoint::add(const std::string& name, const WorkerData& data) {
+  impl_->claim(name);
+  impl_->data.emplace(name, data.impl_);
   return *this;
 }
 

@@ -18,6 +18,8 @@
 
 #include "muster/base/export.h"
 #include "muster/parallel/data_parallel.h"
+#include "muster/parallel/grad_scaler.h"
+#include "muster/parallel/worker_data.h"
 
 namespace torch::optim {
 class Optimizer;
@@ -48,6 +50,8 @@ class MUSTER_EXPORT LoopCheckpoint {
   }
   // Adds an optimizer: what torch::save() writes of it.
   LoopCheckpoint& add(const std::string& name, torch::optim::Optimizer& optimizer);
+  // Adds the scale of a GradScaler, as the numbers "<name>/scale" and "<name>/good_steps".
+  LoopCheckpoint& add(const std::string& name, GradScaler& scaler);
   // Adds a number.
   LoopCheckpoint& add(const std::string& name, int64_t& number);
   LoopCheckpoint& add(const std::string& name, double& number);
@@ -56,6 +60,11 @@ class MUSTER_EXPORT LoopCheckpoint {
   // where they differed, restore() throws InvalidArgument.
   LoopCheckpoint& add(const std::string& name, std::function<std::string()> save,
                       std::function<void(const std::string&)> restore);
+
+  // Adds the position in a data set. Rows that Muster divides continue at the next example on any
+  // number of workers; workers that read files of their own must stay as many, else restore()
+  // throws InvalidArgument.
+  LoopCheckpoint& add(const std::string& name, const WorkerData& data);
 
   // Gives what was added the values of the newest good checkpoint, on all workers. Returns its
   // step, and 0 where there is none. All workers call it together, before the first step; the chief

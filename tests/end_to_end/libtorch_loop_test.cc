@@ -43,5 +43,12 @@ TEST(LibTorchLoop, AdversariesLearnTheRingOnTwoWorkers) {
   EXPECT_NEAR(number_behind(two.output, "distance from the center "), 2, 0.3) << two.output;
 }
 
+TEST(LibTorchLoop, APolicyLearnsToBalanceOnTwoWorkers) {
+  const Ran two = run(muster_run({"--workers=2"}, {binary("ppo")}));
+  EXPECT_EQ(two.code, 0) << two.output;
+  EXPECT_LT(number_behind(two.output, "round 1  an episode lasts "), 40) << two.output;
+  EXPECT_GT(number_behind(two.output, "round 60  an episode lasts "), 150) << two.output;
+}
+
 }  // namespace
 }  // namespace muster::testing

@@ -49,7 +49,9 @@ CallMeeting::Met CallMeeting::end() {
   const int64_t active = numbers[kActive];
   if (active == 0) return {};
   // Numbers are all equal exactly where the mean of their squares is the square of their mean.
-  if (active * numbers[kSquare] != numbers[kCode] * numbers[kCode]) throw_different();
+  // Both are right modulo 2^64.
+  const auto square = [](int64_t value) { return static_cast<uint64_t>(value) * uint64_t(value); };
+  if (uint64_t(active) * uint64_t(numbers[kSquare]) != square(numbers[kCode])) throw_different();
   const int64_t code = numbers[kCode] / active >> kTextBits;
   return {.active = static_cast<int>(active),
           .kind = static_cast<Kind>(code >> kNumberBits),

@@ -18,7 +18,7 @@ namespace muster::inline v0_1::internal {
 class CallMeeting {
  public:
   // What a call is, beside its words.
-  enum class Kind { kOther, kBackward, kSave, kBarrier, kParameters };
+  enum class Kind { kOther, kBackward, kSave, kBarrier, kParameters, kNormForward, kNormBackward };
   static constexpr size_t kMostNumbers = 1024;
   struct Call {
     Kind kind = Kind::kOther;

@@ -13,6 +13,7 @@
 #include "muster/parallel/cluster.h"
 #include "muster/parallel/internal/call_meeting.h"
 #include "muster/parallel/internal/gradient_sync.h"
+#include "muster/parallel/internal/norm_sync.h"
 
 namespace muster::inline v0_1 {
 
@@ -87,6 +88,7 @@ class Cluster::Impl {
   const int exceptions_;
   std::unique_ptr<distribute::Replica> replica_;
   internal::CallMeeting meeting_;
+  const std::shared_ptr<internal::NormSync> norms_;
   std::vector<Wrapped> modules_;
   std::vector<std::weak_ptr<Saver>> savers_;
   std::optional<Error> ended_;

@@ -12,7 +12,9 @@
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
 #include "muster/distribute/bucket_choice.h"
+#include "muster/parallel/internal/norm_sync.h"
 #include "muster/parallel/internal/share_value.h"
+#include "muster/parallel/sync_batch_norm.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/weight_dtype.h"
 
@@ -63,10 +65,11 @@ struct GradientSync::Hooks {
       nodes;
 };
 
-GradientSync::GradientSync(distribute::Replica& replica, CallMeeting& meeting,
+GradientSync::GradientSync(distribute::Replica& replica, CallMeeting& meeting, NormSync& norms,
                            std::shared_ptr<torch::nn::Module> module, Options options)
     : replica_(replica),
       meeting_(meeting),
+      norms_(norms),
       module_(std::move(module)),
       options_(std::move(options)) {
   Weights weights = trained();
@@ -76,6 +79,7 @@ GradientSync::GradientSync(distribute::Replica& replica, CallMeeting& meeting,
   compare_with_others(weights);
   share(0);
   build(std::move(weights));
+  connect_norms();
 }
 
 GradientSync::~GradientSync() {
@@ -94,7 +98,8 @@ bool GradientSync::unchanged() const {
   size_t i = 0;
   for (const Tensor& parameter : module_->parameters()) {
     const void* const known = parameter.requires_grad() ? parameter.unsafeGetTensorImpl() : nullptr;
-    if (i == registered_.size() || registered_[i++] != known) return false;
+    if (i == registered_.size() || registered_[i++] != std::pair(known, parameter.scalar_type()))
+      return false;
     if (known != nullptr && parameter.device() != options_.device) return false;
   }
   return i == registered_.size();
@@ -148,14 +153,22 @@ void GradientSync::build(Weights weights) {
   hooks_.reset();
   weights_ = std::move(weights);
   registered_.clear();
-  for (const Tensor& parameter : module_->parameters())
-    registered_.push_back(parameter.requires_grad() ? parameter.unsafeGetTensorImpl() : nullptr);
+  for (const Tensor& parameter : module_->parameters()) {
+    registered_.emplace_back(parameter.requires_grad() ? parameter.unsafeGetTensorImpl() : nullptr,
+                             parameter.scalar_type());
+  }
+  before_step_ = Tensor();
   hooks_ = std::make_unique<Hooks>(this, weights_);
   auto layout = distribute::GradientLayout::of(weights_);
   const auto buckets = distribute::choose_buckets(*replica_.communicator(), layout.bytes(),
                                                   options_.bytes_per_pack, replica_.is_chief());
   reducer_ = std::make_unique<distribute::Reducer>(*replica_.communicator(), std::move(layout),
                                                    kHeadNumbers, buckets, options_.wire_dtype);
+}
+
+void GradientSync::connect_norms() {
+  if (std::exchange(norms_made_, SyncBatchNormImpl::made()) == SyncBatchNormImpl::made()) return;
+  norms_.connect(*module_, options_.name);
 }
 
 CallMeeting::Call GradientSync::call(CallMeeting::Kind kind) const {
@@ -192,6 +205,7 @@ void GradientSync::prepare() {
                     options_.name),
         "end this program; started again, all workers continue from their last checkpoint");
   }
+  check_no_step();
   if (!unchanged()) {
     Weights weights = trained();
     check(weights);
@@ -202,12 +216,33 @@ void GradientSync::prepare() {
     build(std::move(weights));
     share(0);
   }
+  connect_norms();
   if (!options_.broadcast_buffers || !module_->is_training()) return;
   meeting_.meet({.text = fmt::format("the buffers of \"{}\"", options_.name)});
   for (const Tensor& buffer : module_->buffers()) share_value(replica_, buffer, 0);
 }
 
+Tensor GradientSync::first_numbers() const {
+  const torch::NoGradGuard no_grad;
+  std::vector<Tensor> numbers;
+  for (const auto& [name, weight] : weights_) {
+    if (weight.numel() > 0) numbers.push_back(weight.detach().flatten()[0].to(kFloat64));
+  }
+  return torch::stack(numbers);
+}
+
+void GradientSync::check_no_step() const {
+  if (!before_step_.defined() || before_step_.equal(first_numbers())) return;
+  throw invalid_argument(
+      fmt::format("the parameters of \"{}\" were changed, by an optimizer's step() say, after a "
+                  "backward() under no_sync() and before the next one without it: the gradients "
+                  "were not averaged yet, and workers are no longer equal",
+                  options_.name),
+      "leave the scope of no_sync() before the last backward() of each step()");
+}
+
 void GradientSync::on_gradient() {
+  if (pauses_ > 0 && !before_step_.defined()) before_step_ = first_numbers();
   if (pauses_ > 0 || doing_ != Doing::kNothing) return;
   if (at::GradMode::is_enabled()) {
     throw invalid_argument(
@@ -216,7 +251,7 @@ void GradientSync::on_gradient() {
         "compute the gradient of a penalty by torch::autograd::grad(), with create_graph there, "
         "and call backward() of the loss without it");
   }
-  if (meeting_.leader == nullptr) {
+  if (meeting_.leader == nullptr && norms_.size() == 0) {
     meeting_.leader = this;
     doing_ = Doing::kLeads;
     meeting_.begin(call(CallMeeting::Kind::kBackward));
@@ -239,6 +274,7 @@ void GradientSync::finish_backward() {
   reducer_->take_earlier();
   replica_.group().explained([&] { reducer_->finish({1}); });
   spread_gradients(met.active);
+  before_step_ = Tensor();
   ++backwards_;
 }
 

@@ -23,6 +23,8 @@ class Module;
 
 namespace muster::inline v0_1::internal {
 
+class NormSync;
+
 class GradientSync : public std::enable_shared_from_this<GradientSync> {
  public:
   struct Options {
@@ -35,7 +37,7 @@ class GradientSync : public std::enable_shared_from_this<GradientSync> {
   };
   // All outlive it. Throws InvalidArgument for a module without parameters, for parameters of
   // dtypes that cannot train or on another device, and where workers have different modules.
-  GradientSync(distribute::Replica& replica, CallMeeting& meeting,
+  GradientSync(distribute::Replica& replica, CallMeeting& meeting, NormSync& norms,
                std::shared_ptr<torch::nn::Module> module, Options options);
   ~GradientSync();
   GradientSync(const GradientSync&) = delete;
@@ -69,7 +71,12 @@ class GradientSync : public std::enable_shared_from_this<GradientSync> {
   void check(const Weights& weights) const;
   void compare_with_others(const Weights& weights) const;
   void build(Weights weights);
+  // Connects SyncBatchNorm layers that the module has got.
+  void connect_norms();
   CallMeeting::Call call(CallMeeting::Kind kind) const;
+  Tensor first_numbers() const;
+  // Throws where an optimizer's step used gradients that were not averaged.
+  void check_no_step() const;
   // The first gradient of a backward(), and its end.
   void on_gradient();
   void finish_backward();
@@ -77,10 +84,17 @@ class GradientSync : public std::enable_shared_from_this<GradientSync> {
 
   distribute::Replica& replica_;
   CallMeeting& meeting_;
+  NormSync& norms_;
+  int64_t norms_made_ = 0;  // SyncBatchNormImpl::made() when layers were looked for
   const std::shared_ptr<torch::nn::Module> module_;
   const Options options_;
   Weights weights_;
-  std::vector<const void*> registered_;  // all parameters of the module, and those that train
+  // By parameter of the module: nullptr if it does not train; and its dtype.
+  std::vector<std::pair<const void*, DType>> registered_;
+  // The first number of each weight, when a backward() whose gradients stayed here had its first
+  // gradient; undefined: all gradients are averaged. LibTorch's optimizers write through data(),
+  // which counts no version.
+  Tensor before_step_;
   std::unique_ptr<distribute::Reducer> reducer_;
   std::unique_ptr<Hooks> hooks_;
   int pauses_ = 0;
