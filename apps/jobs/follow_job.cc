@@ -58,7 +58,7 @@ int follow(const jobs::JobRecord& record, jobs::LogOptions options, const Logs& 
     fputc('\n', stdout);
     fflush(stdout);
   });
-  // The job has ended: that its target is away for a moment is no end of it.
+  // The job has ended: that its target is away for a moment is not an end of it.
   const auto look = [&]() -> jobs::JobStatus {
     try {
       return status_now();

@@ -229,7 +229,7 @@ TEST_F(JobsCommandTest, AKilledKeeperIsNoticed) {
     return stat.code != 0 || stat.text.starts_with("Z");
   };
   const auto end = std::chrono::steady_clock::now() + 60s;
-  // This process cannot wait for one that is no child of it: it looks now and then.
+  // This process cannot wait for one that is not a child of it: it looks now and then.
   while (!is_gone() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(20ms);
   EXPECT_TRUE(is_gone());
 }
@@ -265,7 +265,7 @@ TEST_F(JobsCommandTest, ErrorsNameTheLineAndTheFix) {
            {"submit no_such_program_anywhere", "was found neither in PATH"},
            {"submit trian", "did you mean ./train?"},
            {"submit --slurm=--partition=x true", "--slurm applies only to --to=slurm"},
-           {"submit --to=slurm --slurm=gpu --dry-run true", "is no flag of sbatch"},
+           {"submit --to=slurm --slurm=gpu --dry-run true", "is not a flag of sbatch"},
            {"jobs status nothing", "there is no job 'nothing'"},
            {"jobs", "needs a command"},
            {"jobs kepe", "choose one of: list, status, logs, cancel, remove\n"},

@@ -301,7 +301,7 @@ TEST_F(JobsElsewhereTest, ASubmissionWithoutAnAnswerIsRecognised) {
   // The comment is the last one's: the first is not there.
   EXPECT_EQ(status("true-1")["state"], "unknown");
   EXPECT_EQ(muster("jobs remove true-1").code, 0);
-  // An answer that is none is no other case.
+  // An answer that is none is not an other case.
   tool("squeue", "exit 0");
   tool("sbatch", "echo welcome");
   const ShellOutput odd = muster("submit --to=slurm --name=odd true -- --odd");

@@ -33,7 +33,8 @@ int flushed(int code) {
   return code != 0 ? code : 1;
 }
 
-// Returns the place of the first `word` after the name of the command that is no value of a flag.
+// Returns the place of the first `word` after the name of the command that is not a value of a
+// flag.
 std::vector<std::string>::const_iterator place_of(const CLI::App& command,
                                                   const std::vector<std::string>& words,
                                                   const std::string& word) {

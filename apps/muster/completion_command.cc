@@ -71,7 +71,7 @@ std::string branch_of_programs() {
 }
 
 constexpr const char* kBefore = R"(# bash completion for muster, made by: muster completion bash
-# A reply is a line, whatever it holds: names of files are no patterns.
+# A reply is a line, whatever it holds: names of files are not patterns.
 _muster_reply() {
   mapfile -t COMPREPLY < <(compgen "$@")
 }

@@ -49,7 +49,7 @@ std::set<std::string> hosts_of(const Environment& environment) {
   return hosts;
 }
 
-// Joins the objects of the probe's lines; a line that is no JSON is left out.
+// Joins the objects of the probe's lines; a line that is not JSON is left out.
 void read_facts(ProbeFacts& probe) {
   probe.facts = nlohmann::json::object();
   for (const std::string& line : split(probe.ran->out, '\n')) {

@@ -180,11 +180,12 @@ void judge_addresses(const cluster::ResolvedCluster& cluster, const MachineFacts
     });
     elsewhere |= !here;
     if (ours && !here) {
-      findings->push_back({Level::kWarning, "TF_CONFIG",
-                           fmt::format("this task is {} at '{}' ({}), which is no address of this "
-                                       "machine",
-                                       cluster.task.name(), host, found->second.front()),
-                           "run it on the machine that has the address, or correct \"task\""});
+      findings->push_back(
+          {Level::kWarning, "TF_CONFIG",
+           fmt::format("this task is {} at '{}' ({}), which is not an address of this "
+                       "machine",
+                       cluster.task.name(), host, found->second.front()),
+           "run it on the machine that has the address, or correct \"task\""});
     }
   }
   judge_unreached(Level::kProblem, own_unknown, own_late, findings);
@@ -255,7 +256,7 @@ void judge_threads(const DoctorFacts& facts, std::vector<Finding>* findings) {
       // number.
       const bool ours = std::string_view(name) == "MUSTER_THREADS";
       findings->push_back({ours ? Level::kProblem : Level::kWarning, name,
-                           fmt::format("'{}' is no number of threads", *text),
+                           fmt::format("'{}' is not a number of threads", *text),
                            fmt::format("export {}={}, or unset it", name, usable)});
     } else if (*threads > usable) {
       findings->push_back(
@@ -287,7 +288,7 @@ std::vector<Finding> judge_environment(const DoctorFacts& facts) {
                        word == "shared_memory" || word == "nccl";
     findings.push_back(known ? Finding{Level::kOk, "MUSTER_TRANSPORT", word}
                              : Finding{Level::kProblem, "MUSTER_TRANSPORT",
-                                       fmt::format("'{}' is no transport", word),
+                                       fmt::format("'{}' is not a transport", word),
                                        "use auto, tcp, shared_memory or nccl, or unset it"});
   }
   return findings;

@@ -102,7 +102,7 @@ std::vector<FoundPath> listed(FileSystem& files, const std::string& path, bool r
 
 // The name that a copy in a folder has. Empty for what has none: a whole bucket, "." and "..".
 std::string name_of_copy(std::string_view path) {
-  // What stands after the question mark of a web address may be a secret, and is no name.
+  // What stands after the question mark of a web address may be a secret, and is not a name.
   if (const std::string_view scheme = scheme_of(path); scheme == "http" || scheme == "https")
     path = path.substr(0, path.find('?'));
   std::string name(base_name(path));

@@ -125,7 +125,7 @@ TEST_F(FilesTest, AFolderIsNotCopiedIntoItself) {
       error_of([&] { copy_paths(files, {dir / "d/e/a"}, dir / "link_to_a", false); }).message(),
       HasSubstr("to itself"));
   EXPECT_FALSE(std::filesystem::exists(dir / "d/new"));
-  // Beside it is no part of it, though the name begins alike.
+  // Beside it is not part of it, though the name begins alike.
   copy_paths(files, {dir / "d"}, dir / "d2", true);
   EXPECT_EQ(read(dir / "d2/e/a"), "1");
   copy_paths(files, {"mem://self/d"}, "mem://self/d2", true);
@@ -277,7 +277,7 @@ TEST_F(FilesTest, FourFilesAreCopiedAtATime) {
   EXPECT_EQ(counted.largest, size_t{8} << 20);
 }
 
-// A pipe is no place for a file, and a name that stands for a stream is no file.
+// A pipe is not a place for a file, and a name that stands for a stream is not a file.
 TEST_F(FilesTest, StreamsAreNotCopied) {
   write(dir / "a", "1");
   ASSERT_EQ(::mkfifo((dir / "pipe").c_str(), 0600), 0);

@@ -120,7 +120,7 @@ TEST_F(ServeProgramTest, AnswersEveryVerb) {
       answer(client, "predict", R"({"instances": [{"b64": "ChMKEQoBeBIMEgoKCAAAgD8AAABA"}]})"),
       "{\"predictions\": [[3.0, 6.0]]}\n");
   EXPECT_THAT(answer(client, "predict", R"({"instances": [{"b64": "AAAA"}]})"),
-              HasSubstr("{\"error\": \"instances[0]: 3 bytes are no tf.Example"));
+              HasSubstr("{\"error\": \"instances[0]: 3 bytes are not a tf.Example"));
   EXPECT_THAT(answer(client, "predict", R"({"instances": [[1, 2, 3]]})"),
               HasSubstr("instances[0] has 3 values, expected 2; input 'x' is float32[-1, 2]"));
   const auto metadata = nlohmann::json::parse(client.Get("/v1/models/m/metadata")->body);

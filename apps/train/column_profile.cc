@@ -8,9 +8,9 @@
 namespace muster::app {
 namespace {
 
-// More different values are not counted: they are no categories.
+// More different values are not counted: they are not categories.
 constexpr size_t kMostCounted = 50000;
-// A column with more units is no column of numbers.
+// A column with more units is not a column of numbers.
 constexpr size_t kMostUnits = 8;
 
 bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }

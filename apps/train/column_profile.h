@@ -83,7 +83,7 @@ class ColumnProfile {
   // The numbers with a unit, with a decimal point and with a decimal comma.
   using ByMark = std::array<Numbers, 2>;
 
-  // False where the text is no number.
+  // False where the text is not a number.
   bool add_number(std::string_view text);
 
   DecimalEvidence evidence_;

@@ -35,7 +35,7 @@ struct EncodedSplit {
 };
 
 // Reads a file again, as the plan has it. Throws InvalidArgument for weights that are negative or
-// no numbers, and a label that is no class of the plan, naming the row.
+// no numbers, and a label that is not a class of the plan, naming the row.
 EncodedSplit encode_split(const std::string& path, const TableFormat& format, const TablePlan& plan,
                           const HeldOut& held_out);
 // Reads all rows of another file, in any order of its columns; with `labelled` those that have a

@@ -101,13 +101,13 @@ TableFile::TableFile(const std::string& path, const TableFormat& format)
     if (!different.insert(name).second) {
       throw invalid_argument(fmt::format("{} has two columns called '{}'", path, printable(name)),
                              parse_double(name)
-                                 ? "where the first row is no row of names: --header=false"
+                                 ? "where the first row is not a row of names: --header=false"
                                  : "give each a different name");
     }
     if (!is_utf8(name)) {
-      throw invalid_argument(
-          fmt::format("{}: the name of column {}, '{}', is no UTF-8", path, i + 1, printable(name)),
-          "save the file as UTF-8");
+      throw invalid_argument(fmt::format("{}: the name of column {}, '{}', is not a UTF-8", path,
+                                         i + 1, printable(name)),
+                             "save the file as UTF-8");
     }
     names_.push_back(std::move(name));
   }

@@ -28,7 +28,7 @@ enum class ColumnKind {
 struct PlannedColumn {
   std::string name{};
   ColumnKind kind = ColumnKind::kNumber;
-  int64_t missing = 0;    // rows without a value, or one that is no number
+  int64_t missing = 0;    // rows without a value, or one that is not a number
   int64_t different = 0;  // values; of numbers that are not few, 0
   double least = 0, most = 0;
   std::vector<std::string> words = {};  // kCategory: by id; others have the id words.size()
@@ -82,7 +82,7 @@ HeldOut held_out(double fraction, uint64_t seed);
 // Reads the file twice, for its labels and then all of it, except for the rows that are held out.
 // Throws NotFound for a file that is not there; InvalidArgument for columns that the flags name and
 // the table has not (with the nearest name), a label of one value, a number of classes that is too
-// large, a task that the label does not fit, a --positive that is no class, too few rows, and a
+// large, a task that the label does not fit, a --positive that is not a class, too few rows, and a
 // table without a column that can be learned from; Corrupt for a damaged row.
 TablePlan plan_table(const TrainFlags& flags, const TableFormat& format, const HeldOut& held_out);
 

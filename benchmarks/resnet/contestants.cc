@@ -129,7 +129,7 @@ void train_by_hand(const Entry& entry) {
         loss_of(batch->part(1).value().tensor(), layers.call(batch->part(0).value().tensor()));
     loss.backward();
     update();
-    last = loss.item<double>();  // like an Estimator, which refuses a loss that is no number
+    last = loss.item<double>();  // like an Estimator, which refuses a loss that is not a number
   }
 }
 

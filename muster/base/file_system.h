@@ -101,7 +101,7 @@ class MUSTER_EXPORT FileSystem {
   // Returns the names of list_directory() with their information; entries that cannot be read are
   // left out. A store needs few requests for it, while info() needs one request for each name.
   virtual Result<std::vector<DirectoryEntry>> list_entries(const std::string& path);
-  // Makes the directory and its missing parents; an existing directory is no error.
+  // Makes the directory and its missing parents; an existing directory is not an error.
   virtual Status make_directories(const std::string& path) = 0;
   // Removes a file or an empty directory. Returns NotFound when it is not there.
   virtual Status remove(const std::string& path) = 0;
@@ -120,8 +120,8 @@ class MUSTER_EXPORT FileSystem {
   // Writes the file so that readers see either the old content or the new one, even after a crash.
   Status write_atomically(const std::string& path, Bytes bytes);
   Status write_atomically(const std::string& path, std::string_view text);
-  // Removes a file, or a directory with its content; a missing path is no error. A symbolic link is
-  // removed itself, not its target.
+  // Removes a file, or a directory with its content; a missing path is not an error. A symbolic
+  // link is removed itself, not its target.
   virtual Status remove_tree(const std::string& path);
 };
 

@@ -12,7 +12,7 @@ namespace muster::inline v0_1 {
 // Returns an Internal error such as "std::runtime_error was thrown: no such column"; std::bad_alloc
 // gets a hint.
 Error foreign_error(const std::exception& error);
-// Returns an Internal error for an exception that is no std::exception.
+// Returns an Internal error for an exception that is not a std::exception.
 Error unknown_error();
 // Returns the exception that is being handled: an Error unchanged, and others as above. REQUIRES:
 // an exception is being handled.

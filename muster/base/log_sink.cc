@@ -72,7 +72,7 @@ bool returns(const Fn& fn, std::string* why) {
   } catch (const std::exception& error) {
     *why = error.what();
   } catch (...) {
-    *why = "an exception that is no std::exception";
+    *why = "an exception that is not a std::exception";
   }
   return false;
 }

@@ -30,7 +30,7 @@ uint64_t memory_limit() {
       const char* file = second_version ? "/memory.max" : "/memory.limit_in_bytes";
       std::ifstream text(folder + file);
       uint64_t bytes = 0;
-      if (text >> bytes) limit = std::min(limit, bytes);  // "max" is no number
+      if (text >> bytes) limit = std::min(limit, bytes);  // "max" is not a number
       if (group.empty() || group == "/") break;
       group = group.substr(0, group.rfind('/'));
     }

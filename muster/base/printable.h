@@ -10,7 +10,7 @@
 
 namespace muster::inline v0_1 {
 
-// Returns the text with each byte of a control character, and each byte that is no part of UTF-8,
+// Returns the text with each byte of a control character, and each byte that is not part of UTF-8,
 // written as "\x1b"; all else stays unchanged, including text that a terminal shows unchanged.
 MUSTER_PART_EXPORT std::string printable(std::string_view text);
 

@@ -14,7 +14,7 @@ namespace muster::inline v0_1::tensorflow {
 
 // The names that variables were made with ("dense/kernel"), by their keys in the checkpoint.
 // Variables without a name are left out, and variables whose name another variable has too. Throws
-// Corrupt for bytes that are no object graph.
+// Corrupt for bytes that are not an object graph.
 std::map<std::string, std::string> names_in_object_graph(Bytes graph);
 
 // The keys of all tensors of a checkpoint but the object graph, by name: the name that a variable

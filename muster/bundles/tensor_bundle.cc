@@ -183,7 +183,7 @@ BundlePiece BundleReader::piece_of(const std::string& name, Bytes value, BundleE
       elements &&
       (each == 0 || (*elements <= piece.bytes / each && *elements * each == piece.bytes));
   if (!fits) {
-    throw corrupt(fmt::format("the tensor '{}' has {} bytes, which is no {} [{}]", name,
+    throw corrupt(fmt::format("the tensor '{}' has {} bytes, which is not {} [{}]", name,
                               piece.bytes, describe(entry->dtype), fmt::join(piece.shape, ", ")));
   }
   const bool there = piece.shard >= 0 && piece.shard < shards_ &&
@@ -221,7 +221,7 @@ void BundleReader::add_entry(const std::string& key, Bytes value,
         fmt::format("the partitioned variable '{}' [{}]: {}", key, fmt::join(shape, ", "), what));
   };
   const std::optional<uint64_t> all = elements_of(shape);
-  if (!all) throw wrong("it is no shape");
+  if (!all) throw wrong("it is not a shape");
   uint64_t covered = 0;
   for (std::vector<Extent>& extents : slices) {
     const auto part = by_key.find(internal::slice_key(key, extents));

@@ -188,7 +188,7 @@ std::string variable_here(const std::set<std::string>& names, std::string_view n
   return std::string(name);
 }
 
-// Numbers of an optimizer that are no slots: its rates and the powers of its betas.
+// Numbers of an optimizer that are not slots: its rates and the powers of its betas.
 bool is_of_optimizer(const std::set<std::string>& names, std::string_view name) {
   const std::string_view last = after_last_slash(name);
   return last == "beta1_power" || last == "beta2_power" || of_keras(names, name).has_value();

@@ -8,12 +8,12 @@
 
 namespace muster::inline v0_1::tensorflow {
 
-// Muster's names of the variables of a checkpoint, by TensorFlow's: those that are no optimizer's
-// keep their names, except for recurrent layers and embeddings of tf.estimator's RNN models.
-// `names` are all that the checkpoint has. Of variables that Muster has no use for (hyperparameters
-// of an optimizer, powers of Adam's betas) there is none. Where an Estimator has two optimizers of
-// one kind, "training/Adam/..." are those of its network, "dnn_Adam", and "training/Adam_1/..."
-// those of its linear part, "linear_Adam".
+// Muster's names of the variables of a checkpoint, by TensorFlow's: those that are not an
+// optimizer's keep their names, except for recurrent layers and embeddings of tf.estimator's RNN
+// models. `names` are all that the checkpoint has. Of variables that Muster has no use for
+// (hyperparameters of an optimizer, powers of Adam's betas) there is none. Where an Estimator has
+// two optimizers of one kind, "training/Adam/..." are those of its network, "dnn_Adam", and
+// "training/Adam_1/..." those of its linear part, "linear_Adam".
 std::map<std::string, std::string> muster_names(const std::set<std::string>& names);
 
 // Optimizers whose slots or learning rates are among `names`, TensorFlow's, and that have no count

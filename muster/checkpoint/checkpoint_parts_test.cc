@@ -186,7 +186,7 @@ TEST(CheckpointPartsTest, EveryByteOfAPartIsCovered) {
   }
 }
 
-// The digest of the table of parts: a file of another table is no checkpoint.
+// The digest of the table of parts: a file of another table is not a checkpoint.
 TEST(CheckpointPartsTest, TheTableOfPartsIsCovered) {
   TempDirectory directory;
   const std::string path = directory / "model.ckpt-12.safetensors";

@@ -18,8 +18,8 @@ class MUSTER_PART_EXPORT DirectoryLock {
   // `directory`, a path or a file:// URI, must be there. Waits up to `wait` for another program to
   // leave (one that was just stopped may still be ending); for one of another machine two
   // minutes, unless `wait` is 0, since the lock of a lost machine goes by itself. Throws
-  // InvalidArgument naming the process and machine that hold it, or when ".lock" is no plain file,
-  // and for a URI of another scheme; Cancelled when `cancelled` becomes true.
+  // InvalidArgument naming the process and machine that hold it, or when ".lock" is not a plain
+  // file, and for a URI of another scheme; Cancelled when `cancelled` becomes true.
   explicit DirectoryLock(const std::string& directory,
                          std::chrono::milliseconds wait = std::chrono::seconds(10),
                          const std::function<bool()>& cancelled = {});

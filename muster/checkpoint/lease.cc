@@ -44,7 +44,7 @@ std::string to_text(const Written& lease, int64_t beats) {
   return all.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
-// Nothing when the text is no lease, as where a file system shows half of a file.
+// Nothing when the text is not a lease, as where a file system shows half of a file.
 std::optional<Written> parse(const std::string& text) {
   const Result<json> all = parse_json(text, "a lease");
   if (!all.ok() || !all.value().is_object()) return std::nullopt;

@@ -8,8 +8,8 @@
 // kHeartbeatTimeout, and at once where its process is known to have ended; its goodbye removes the
 // file; of one that was taken for dead nothing counts any more; who comes second waits. The code is
 // its own: nobody hosts a file and hears every beat. A watcher looks when it needs to know,
-// be it every ten minutes, so that a gap between two looks is no standstill, and each look is one
-// comparison.
+// be it every ten minutes, so that a gap between two looks is not a standstill, and each look is
+// one comparison.
 //
 // Thread safety: a Lease may be used from any thread; a LeaseWatch and a LeasedCheckpoints belong
 // to one thread at a time.

@@ -169,8 +169,8 @@ std::optional<CheckpointState> CheckpointManager::read_state(const Listing& list
   if (!text.ok()) {
     const ErrorKind kind = text.error().kind();
     if (kind == ErrorKind::kNotFound) return std::nullopt;
-    // A store that gives nothing may give it later, and a disk that is away too. What is no file,
-    // or no file of ours, stays so.
+    // A store that gives nothing may give it later, and a disk that is away too. What is not a
+    // file, or no file of ours, stays so.
     if (kind != ErrorKind::kCorrupt &&
         (is_remote(model_dir_) || kind != ErrorKind::kInvalidArgument))
       throw text.error();

@@ -105,7 +105,7 @@ TEST(CheckpointManager, TheStateFileReachesNothingOutsideOfItsDirectory) {
     EXPECT_THAT(steps_of(other), ElementsAre(20));
     manager.save(make_checkpoint(10));
   }
-  // A name that leads outside is no checkpoint either.
+  // A name that leads outside is not a checkpoint either.
   overwrite(model_dir + "/checkpoint",
             "model_checkpoint_path: \"" + (directory / "secret") + "\"\n");
   EXPECT_EQ(CheckpointManager(model_dir).load_latest()->prefix, model_dir + "/model.ckpt-20");

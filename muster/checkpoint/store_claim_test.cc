@@ -33,7 +33,8 @@ TEST(StoreClaim, OneProgramAtATime) {
     const StoreClaim first(kClaimed, store, {}, {.lease = {.beat = kNoBeat}});
     first.check();
     const Error error = error_of([&] {
-      // The first does not beat here, so it could be dead; but the whole of that wait is no test.
+      // The first does not beat here, so it could be dead; but the whole of that wait is not a
+      // test.
       int looks = 0;
       const StoreClaim second(kClaimed, store, [&] { return ++looks > 3; },
                               {.join_timeout = 0ms, .look_every = 1ms});

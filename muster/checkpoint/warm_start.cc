@@ -127,7 +127,7 @@ class WarmStart {
     if (variables_.find(name) != nullptr) return;
     const auto meant = nearest(name, known_);
     throw invalid_argument(
-        fmt::format("{} names \"{}\", which is no variable of the model", field, name),
+        fmt::format("{} names \"{}\", which is not a variable of the model", field, name),
         (meant ? fmt::format("did you mean \"{}\"? ", *meant) : "") + "it has " +
             join_quoted(known_, kNamesShown));
   }

@@ -36,7 +36,7 @@ using WriteRows = std::function<void(const Variable& table, int64_t begin, const
 // run's, for the draws of a backup_initializer. Rows of tables in other processes go to
 // `write_rows`, a few MB at a time; rows of a table with a vocabulary all at once. Throws NotFound
 // if there is no checkpoint, or a vocabulary file is missing; Corrupt if the read data is damaged;
-// InvalidArgument for settings that validate() refuses, for names that are no variable, a pattern
+// InvalidArgument for settings that validate() refuses, for names that are not variable, a pattern
 // that matches none, a vocabulary that has fewer words than its size or names one twice, and,
 // listing all of them with the checkpoint's shapes, for variables that do not fit.
 WarmStartReport warm_start(FileSystem& fs, const WarmStartSettings& settings,

@@ -45,7 +45,7 @@ std::vector<Pod> read_pods(const std::string& text, const std::string& selector)
   const std::string what = fmt::format("the pods with the labels \"{}\"", selector);
   const json list = parse_json(text, what).value();
   const auto wrong = [&] {
-    return corrupt(what + " are no PodList: " + text.substr(0, 200),
+    return corrupt(what + " are not PodList: " + text.substr(0, 200),
                    "ask for /api/v1/pods, or: kubectl get pods --output=json");
   };
   if (!list.is_object() || !list.contains("items") || !list["items"].is_array()) throw wrong();

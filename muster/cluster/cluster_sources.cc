@@ -36,7 +36,7 @@ std::optional<std::string> read_small_file(const std::string& path) {
   return text;
 }
 
-// Throws InvalidArgument for a word that is no launcher's.
+// Throws InvalidArgument for a word that is not a launcher's.
 std::string chosen_word(const Environment& environment) {
   const std::string word = environment.get_or(kChoice, "");
   std::vector<std::string> known{kAlone};

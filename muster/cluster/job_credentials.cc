@@ -66,7 +66,7 @@ std::string read_file(const std::string& variable, const std::string& path, bool
     throw from_errno(errno, fmt::format("{}, which cannot be read", named),
                      "name a file that this user may read, or unset " + variable);
   if (!S_ISREG(info.st_mode) || info.st_size > kMostBytes)
-    throw invalid_argument(fmt::format("{}, which is no small file", named));
+    throw invalid_argument(fmt::format("{}, which is not a small file", named));
   if (secret) check_mode(named, path, info.st_mode);
   std::string text(static_cast<size_t>(info.st_size), '\0');
   size_t done = 0;

@@ -1,6 +1,6 @@
 // An Indexed Job of Kubernetes, alone or in a JobSet. It says which pod this is, and not how many
-// there are: that is for the manifest, as WORLD_SIZE. Without it the pods are no cluster: each has
-// its own part of some work.
+// there are: that is for the manifest, as WORLD_SIZE. Without it the pods are not a cluster: each
+// has its own part of some work.
 #include <fmt/format.h>
 
 #include <array>
@@ -67,7 +67,7 @@ ResolvedCluster resolve_kubernetes(const Surroundings& around, const ResolveOpti
                     environment);
 }
 
-// Kubernetes numbers the pods of every Indexed Job, of those too that are no cluster.
+// Kubernetes numbers the pods of every Indexed Job, of those too that are not a cluster.
 std::optional<PartialEnvironment> kubernetes_left(const Surroundings& around) {
   constexpr std::array kVariables = {PlaceVariable{"JOB_COMPLETION_INDEX", Counts::kMaybe},
                                      PlaceVariable{"WORLD_SIZE", Counts::kSize, true, false}};

@@ -125,7 +125,7 @@ TEST(LauncherProcess, IsAloneWhereALauncherStartedOneProcessOrNone) {
                                                   {"SLURM_PTY_PORT", "37343"}}},
       {"the shell of salloc with PMI and PMIx",
        kSlurmShell + Variables{{"PMI_RANK", "0"}, {"PMI_SIZE", "3"}, {"PMIX_RANK", "0"}}},
-      {"an Indexed Job whose pods are no cluster", without(kIndexedJob, {"WORLD_SIZE"})},
+      {"an Indexed Job whose pods are not a cluster", without(kIndexedJob, {"WORLD_SIZE"})},
       {"a TFJob of one replica, which gets no TF_CONFIG",
        {{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}}},
       {"a job of Vertex AI with one replica",
@@ -240,7 +240,7 @@ TEST(LauncherProcess, SaysWhichVariableIsWrong) {
       {kSageMaker + Variables{{"SM_HOSTS", "{"}}, "SM_HOSTS"},
       {kIndexedJob + Variables{{"JOB_INDEX", "1"}}, "replica 1 of a Job"},
       {kVertex + Variables{{"CLUSTER_SPEC", R"({"cluster":["h:1"],"task":{}})"}},
-       "cluster is no object"}};
+       "cluster is not an object"}};
   for (const auto& [variables, says] : cases) {
     EXPECT_THAT(refusal_in(variables).message(), HasSubstr(says)) << says;
   }

@@ -65,7 +65,7 @@ void expect_never_silently_alone(const Variables& whole, const Variables& part,
   try {
     expected = resolve_in(whole, kPodHosts);
   } catch (const Error&) {
-    // A launcher that must be started by the program first is no cluster yet.
+    // A launcher that must be started by the program first is not a cluster yet.
   }
   std::optional<ResolvedCluster> got;
   try {

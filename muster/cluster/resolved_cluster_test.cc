@@ -97,7 +97,7 @@ TEST(Resolve, WorkersAloneNeedAMultiWorkerStrategy) {
   expect_error(task(kWorkers, "worker", 2), kMultiWorker, "task.index is 2", "TF_CONFIG=");
   expect_error(task(kWorkers, "ps", 0), kMultiWorker, "task.type is \"ps\"", "TF_CONFIG=");
   expect_error(task(R"("ps":["p:1"])", "ps", 0), kMultiWorker, "one \"chief\"", "TF_CONFIG=");
-  // Where the workers are no peers, none of them leads.
+  // Where the workers are not peers, none of them leads.
   expect_error(task(kWorkers + R"(,"ps":["p:1"])", "worker", 0), {}, "one \"chief\"",
                "make one task the chief, for example");
 }

@@ -89,7 +89,7 @@ void read_task(const TfConfig& config, const ResolveOptions& options, ResolvedCl
         "take a strategy for several workers: --strategy=multi_worker, where the program has that "
         "flag; in its source .train_distribute = distribute::multi_worker_mirrored(), or in a loop "
         "strategy_by_name(\"multi_worker\"): it takes this TF_CONFIG as it is; or unset "
-        "TF_CONFIG to train alone; where workers are no peers, " +
+        "TF_CONFIG to train alone; where workers are not peers, " +
             mistake.advice,
         mistake.corrected};
   }

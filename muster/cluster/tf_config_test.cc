@@ -133,7 +133,7 @@ TEST(TfConfig, BadTextIsQuotedWithItsPlace) {
       {R"({"cluster": {"worker": ["a:1", "  "]}})", {"cluster.worker[1]", "is empty"}},
       {R"({"cluster": {"worker": [1]}})", {"cluster.worker[0] is 1", "host:port"}},
       {R"({"cluster": {"worker": {"x": "a:1"}}})",
-       {"cluster.worker.x is \"a:1\"", "\"x\" is no task index"}},
+       {"cluster.worker.x is \"a:1\"", "\"x\" is not a task index"}},
       {R"({"cluster": {"worker": {"-1": "a:1"}}})", {"cluster.worker.-1", "no task index"}},
       {R"({"cluster": {"worker": {"1": "a:1", "01": "b:1"}}})", {"index 1 occurs twice"}},
       {R"({"cluster": {"worker": ["a:1"]}, "sparseCluster": {"ps": {"0": "b:1"}}})",
@@ -180,7 +180,7 @@ TEST(TfConfig, HintsCorrectTheUsersOwnText) {
            {R"(["a","a"])", R"(["a:2222","a:2223"])"}}) {
     EXPECT_THAT(hint(cluster(given)), HasSubstr("TF_CONFIG='" + cluster(meant) + "'")) << given;
   }
-  // A job whose name is no host name either.
+  // A job whose name is not a host name either.
   EXPECT_THAT(hint(R"({"cluster":{"worker":["a:1"],"my job":["b c"]}})"),
               HasSubstr(R"("my job":["host0:2222"])"));
   // Two mistakes at once.

@@ -111,7 +111,7 @@ void add_job(ClusterSpec& cluster, const Place& place, const std::string& job, c
     const Place here = place.key(index);
     std::optional<int64_t> number = parse_int(index);
     if (!number || *number < 0 || *number > std::numeric_limits<int>::max()) {
-      fail(here, address, fmt::format("\"{}\" is no task index", index),
+      fail(here, address, fmt::format("\"{}\" is not a task index", index),
            "use indices 0, 1, 2 ... as keys");
     }
     const Task task{job, static_cast<int>(*number)};

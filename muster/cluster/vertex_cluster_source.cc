@@ -40,7 +40,7 @@ bool has_cluster(const json& spec) {
 
 std::string vertex_seen(const Surroundings& around) {
   if (around.environment.get_or("CLUSTER_SPEC", "").empty()) return "";
-  // Other systems use this name too; a text that is no JSON is theirs.
+  // Other systems use this name too; a text that is not JSON is theirs.
   const Result<json> spec = parse_json(around.environment.get_or("CLUSTER_SPEC", ""), "");
   if (!spec.ok() || !has_cluster(spec.value())) return "";
   const json task = spec.value().value("task", json::object());
@@ -51,7 +51,7 @@ ResolvedCluster resolve_vertex(const Surroundings& around, const ResolveOptions&
   const json spec = parse_cluster_spec(around.environment);
   json config{{"cluster", json::object()}, {"task", spec.value("task", json::object())}};
   if (!spec["cluster"].is_object()) {
-    throw invalid_argument("CLUSTER_SPEC: cluster is no object",
+    throw invalid_argument("CLUSTER_SPEC: cluster is not an object",
                            R"(it is written as {"cluster":{"workerpool0":["host:2222"]},...})");
   }
   // Replicas of a pool that is not used are an empty list.

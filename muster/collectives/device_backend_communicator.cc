@@ -158,7 +158,7 @@ void BackendExecutor::drive_to_end(Running& running, bool block) {
       }
       std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
-    // What was ended is done, too; what it left behind is no sum.
+    // What was ended is done, too; what it left behind is not a sum.
     const std::lock_guard lock(mutex_);
     if (failure_) throw Error(*failure_);
   } catch (...) {

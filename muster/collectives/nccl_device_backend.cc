@@ -65,7 +65,7 @@ class NcclBackend final : public internal::DeviceBackend {
              options.connect_timeout);
     } catch (const Error& error) {
       abort();
-      // Which system call failed is no news of a peer: to start again would not help.
+      // Which system call failed is not news of a peer: to start again would not help.
       throw Error(error.kind() == ErrorKind::kPeerLost ? ErrorKind::kInternal : error.kind(),
                   error.message(), error.hint());
     } catch (...) {

@@ -140,7 +140,7 @@ TEST(CommandLineTest, AFlagGivenTwiceIsRefused) {
             "--rows is given twice: '1', '3' | give it once");
   EXPECT_EQ(complaint({"--fast", "--fast"}), "--fast is given twice | give it once");
   EXPECT_EQ(complaint({"--name", "", "--name=b"}), "--name is given twice: '', 'b' | give it once");
-  // No value is no value, whatever comes after.
+  // No value is not a value, whatever comes after.
   EXPECT_THAT(complaint({"--name=", "--name=b"}), HasSubstr("--name needs a value"));
   EXPECT_THAT(complaint({"--name=b", "--name="}), HasSubstr("--name needs a value"));
 }

@@ -81,7 +81,7 @@ bool Coordinator::wait_until_drained(double goodbye_timeout) {
 
 net::Reply Coordinator::poll(const net::Call& call, double wait_seconds,
                              const std::function<plan::Verdict()>& decide) {
-  // What is no number waits not at all.
+  // What is not a number waits not at all.
   const double held = wait_seconds > 0 ? std::min(wait_seconds, options_.poll_limit) : 0;
   const TimePoint until = clock_.now() + from_seconds(held);
   std::unique_lock lock(mutex_);

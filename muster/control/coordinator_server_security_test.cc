@@ -422,7 +422,7 @@ TEST(UnauthenticatedPeers, AnObserverMayWatchAndBeatAndNothingElse) {
   const auto refused = [&](const Result<net::Reply>& reply) {
     ASSERT_TRUE(reply.ok());
     ASSERT_EQ(reply.value().verdict.state, plan::Verdict::State::kRefused);
-    EXPECT_THAT(reply.value().verdict.refusal->message(), HasSubstr("evaluator 0 is no member"));
+    EXPECT_THAT(reply.value().verdict.refusal->message(), HasSubstr("evaluator 0 is not a member"));
   };
   refused(channel.declare_model({.who = observer, .signature = {"w [1] float32"}}, kAnswer));
   refused(channel.barrier({.who = observer, .name = "round"}, kAnswer));

@@ -43,8 +43,8 @@ MUSTER_EXPORT AutoSharded auto_shard(const Dataset& dataset, int64_t num_workers
                                      AutoShardPolicy policy);
 
 // Divides by FILE if possible; returns nothing when the pipeline does not begin with files. With
-// `why_not`, fewer files than workers is no error either, and `why_not` gets the reason: "there are
-// fewer files (1) than workers (2)".
+// `why_not`, fewer files than workers is not an error either, and `why_not` gets the reason: "there
+// are fewer files (1) than workers (2)".
 MUSTER_EXPORT std::optional<AutoSharded> divide_files(const Dataset& dataset, int64_t num_workers,
                                                       int64_t index,
                                                       std::string* why_not = nullptr);

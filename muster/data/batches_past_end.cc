@@ -36,7 +36,7 @@ bool BatchesPastEnd::read_ahead() {
 
 std::string BatchesPastEnd::spec() {
   if (!read_ahead()) return "";
-  (void)to_batch(ahead_->batch);  // throws for an element that is no batch
+  (void)to_batch(ahead_->batch);  // throws for an element that is not a batch
   std::string spec = encode_batch_spec(ahead_->batch);
   set_spec(spec);
   return spec;

@@ -28,7 +28,7 @@ class MUSTER_PART_EXPORT BatchesPastEnd final : public Iterator {
 
   // Returns the form of the batches, as encode_batch_spec() writes it; empty if no batch is left.
   // It reads one batch ahead, which is still returned later. Throws InvalidArgument for an element
-  // that is no batch, and the iterator's errors.
+  // that is not a batch, and the iterator's errors.
   std::string spec();
   // Sets the form of the batches of zero rows, if spec() of this replica is empty. Throws Internal
   // for a text that encode_batch_spec() does not write.

@@ -190,7 +190,7 @@ class CsvRows final : public internal::RowReader {
     }
   }
 
-  // False when the field is no value of the column.
+  // False when the field is not a value of the column.
   bool read_field(std::string_view field, int64_t row, Target& target) {
     const bool missing = missing_.contains(field);
     if (missing && !target.column.missing) return false;
@@ -249,7 +249,7 @@ class CsvRows final : public internal::RowReader {
                       name, kind, example_default(column.kind)));
     }
     return corrupt(
-        fmt::format("{}: {} is no {}", where, value, to_string(column.kind)),
+        fmt::format("{}: {} is not {}", where, value, to_string(column.kind)),
         fmt::format("correct the row; or set the kind of the column in CsvOptions::columns: "
                     "{{.name = \"{}\", .kind = CsvKind::kString}} (otherwise the kind is inferred "
                     "from the first CsvOptions::infer_rows rows: increase that number); or, if the "

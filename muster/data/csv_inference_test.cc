@@ -117,7 +117,7 @@ TEST_F(CsvInferenceTest, NumbersHaveTheMarksTheyAreSaidToHave) {
       torch::equal(rows.at("b").value().tensor(), torch::tensor({1234, 5, 2000}, at::kLong)));
   EXPECT_TRUE(
       torch::equal(rows.at("c").value().tensor(), torch::tensor({-1234567.25F, 150000.F, 0.5F})));
-  // A text with an undeclared mark is no number, and the warning names it.
+  // A text with an undeclared mark is not a number, and the warning names it.
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(kinds_of(infer_csv(path, {.delimiter = ';'})), "a:string? b:float32 c:string? ");
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),

@@ -78,12 +78,12 @@ TEST_F(CsvTest, BadRowsAreNamedInTheirTurnAndReadingContinues) {
     }
   }
   EXPECT_THAT(seen, ElementsAre(1, 5, 11, 14));
-  EXPECT_THAT(said, ElementsAre(AllOf(HasSubstr("a.csv:3: column 'b': 'x4' is no float32")),
+  EXPECT_THAT(said, ElementsAre(AllOf(HasSubstr("a.csv:3: column 'b': 'x4' is not float32")),
                                 AllOf(HasSubstr("a.csv:5: the row has 1 fields"),
                                       HasSubstr("has 2 columns: '7'")),
-                                AllOf(HasSubstr("a.csv:7: column 'a': '8\\x0a' is no int64")),
+                                AllOf(HasSubstr("a.csv:7: column 'a': '8\\x0a' is not int64")),
                                 AllOf(HasSubstr("a.csv:9: column 'a': the value is missing ('')")),
-                                AllOf(HasSubstr("a.csv:11: column 'a': '1.5' is no int64"))));
+                                AllOf(HasSubstr("a.csv:11: column 'a': '1.5' is not int64"))));
   // From every place the same rest: rows and errors.
   for (size_t i = 0; i < places.size(); ++i) {
     reader->seek(places[i]);
@@ -161,7 +161,7 @@ TEST_F(CsvTest, AFileThatIsNoTextDoesNotReachTheTerminal) {
         .message();
   };
   EXPECT_THAT(message({.columns = {{"c"}}}), HasSubstr("it has '\\x1b[2J\\x00', 'b'"));
-  EXPECT_THAT(message({.columns = {{"b"}}}), HasSubstr("column 'b': '\\xff' is no float32"));
+  EXPECT_THAT(message({.columns = {{"b"}}}), HasSubstr("column 'b': '\\xff' is not float32"));
   const std::string path = write("\x1b,\x1b\n" + std::string(5000, '\x01') + "\n");
   EXPECT_THAT(error_of([&] { open(path, {.columns = {{"c"}}}); }).message(),
               HasSubstr("columns 0 and 1 are both called '\\x1b'"));
@@ -217,7 +217,7 @@ TEST_F(CsvTest, FilesAreADataSet) {
   EXPECT_EQ(batch->describe(), "({x: int64[2]}, int64[2])");
   const auto position = iterator->save();
   ASSERT_TRUE(read());
-  EXPECT_THAT(error_of(read).message(), HasSubstr("b.csv:3: column 'y': 'bad' is no int64"));
+  EXPECT_THAT(error_of(read).message(), HasSubstr("b.csv:3: column 'y': 'bad' is not int64"));
   while (read()) {
   }
   EXPECT_THAT(seen, ElementsAre(1, 3, 5, 7));

@@ -83,7 +83,7 @@ TEST(FileCache, RefusesWhatIsNoCacheAtAll) {
   const std::string path = folder / "kept";
   (void)read(Dataset::range(2).cache(path));
   const std::string other = folder / "other";
-  std::ofstream(other) << "these are no records";
+  std::ofstream(other) << "these are not records";
   EXPECT_EQ(read(Dataset::range(2).cache(other)), (Lists{{-1}}));
 }
 

@@ -73,7 +73,7 @@ Tensor read_image(std::string_view path, const ImageOptions& image, RandomKey ke
   return fit_image(bytes, image, key, path);
 }
 
-// The content of `dir` itself; throws if that is no sub-folder at all.
+// The content of `dir` itself; throws if that is not a sub-folder at all.
 Listing list_classes(FileSystem& files, const std::string& dir) {
   const char* layout = "put the images of each class into a folder of their own: DIR/CLASS/IMAGE";
   check_folder(files, dir, layout);

@@ -47,7 +47,7 @@ class LibsvmRows final : public internal::RowReader {
     const bool good = integers_ ? formats::parse_number(label, labels_.data_ptr<int64_t>() + at)
                                 : formats::parse_number(label, labels_.data_ptr<float>() + at);
     if (!good) {
-      throw refused(label, fmt::format("is no {} label", dtype_name(options_.label_dtype)),
+      throw refused(label, fmt::format("is not a {} label", dtype_name(options_.label_dtype)),
                     integers_ ? "take label_dtype = kFloat32 for fractions"
                               : "a line begins with one number, its label");
     }
@@ -71,7 +71,8 @@ class LibsvmRows final : public internal::RowReader {
     float value = 0;
     if (colon == std::string_view::npos || !formats::parse_number(word.substr(0, colon), &index) ||
         !formats::parse_number(word.substr(colon + 1), &value)) {
-      throw refused(word, "is no index:value pair", "write a whole number, a colon and a number");
+      throw refused(word, "is not an index:value pair",
+                    "write a whole number, a colon and a number");
     }
     const int64_t first = options_.zero_based ? 0 : 1;
     if (index < first || index - first >= options_.num_features) {

@@ -56,11 +56,11 @@ TEST_F(LibsvmTest, SparseRowsComeOneByOne) {
 
 TEST_F(LibsvmTest, BadLinesAreNamedAndReadingContinues) {
   const std::vector<std::pair<std::string, std::string>> bad = {
-      {"x 1:1", "'x' is no float32 label"},
-      {"1,2 1:1", "'1,2' is no float32 label"},
-      {"1 1", "'1' is no index:value pair"},
-      {"1 1:", "'1:' is no index:value pair"},
-      {"1 a:1", "'a:1' is no index:value pair"},
+      {"x 1:1", "'x' is not a float32 label"},
+      {"1,2 1:1", "'1,2' is not a float32 label"},
+      {"1 1", "'1' is not an index:value pair"},
+      {"1 1:", "'1:' is not an index:value pair"},
+      {"1 a:1", "'a:1' is not an index:value pair"},
       {"1 qid:3 1:1", "'qid:3' is a query id, which is not supported"},
       {"1 0:1", "'0:1' has an index outside of [1, 3]"},
       {"1 4:1", "'4:1' has an index outside of [1, 3]"},

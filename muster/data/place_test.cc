@@ -252,7 +252,7 @@ TEST(Batch, PaddingThatIsNoValueOfTheDtypeIsRefused) {
         bytes.padded_batch(1, {.padded_shapes = {{3}}, .padding_values = {wrong}}).iterator();
     const Error error = error_of([&] { batch = iterator->next(); });
     EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << wrong;
-    EXPECT_THAT(error.what(), HasSubstr("is no uint8"));
+    EXPECT_THAT(error.what(), HasSubstr("is not uint8"));
   }
   const auto iterator =
       bytes.padded_batch(1, {.padded_shapes = {{3}}, .padding_values = {255}}).iterator();

@@ -157,7 +157,7 @@ struct Lost {
   std::string name{};
   std::vector<std::string> files{};
 };
-// The number of a file that is lost is even and odd, so that it is no shard's alone.
+// The number of a file that is lost is even and odd, so that it is not a shard's alone.
 const std::vector<Lost>& lost_sources() {
   static const std::vector<Lost> all{{"missing", {"missing"}},
                                      {"missing first", {"missing", "0-5"}},

@@ -132,7 +132,7 @@ TEST_F(LossScaleTest, GradientsAreDividedByTheScaleBeforeTheyAreClipped) {
                                       {.dynamic = false, .initial_scale = 8})
                       .minimize(no_loss());
   FlatParameters flat(table_, op, heap);
-  EXPECT_EQ(flat.slots().size(), 1u) << "a fixed scale is no state";
+  EXPECT_EQ(flat.slots().size(), 1u) << "a fixed scale is not a state";
   const Tensor before_a = value("a").detach().clone(), before_b = value("b").detach().clone();
   table_.find("a")->value().mutable_grad() = torch::full({4}, 8.0f);
   table_.find("b")->value().mutable_grad() = torch::full({4}, 2.0f);

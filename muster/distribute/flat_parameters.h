@@ -173,7 +173,7 @@ class MUSTER_PART_EXPORT FlatParameters {
   // Gives the gradient of parameter p, in its shape, in buffers of this layout.
   Tensor gradient_in(const std::vector<Tensor>& gradients, size_t parameter) const;
   // Sets rests_ by what `train_op` says, and updates_ by that and by looking at the gradients of
-  // those whose loss scale is dynamic. Throws NonFinite where a smaller scale is no remedy.
+  // those whose loss scale is dynamic. Throws NonFinite where a smaller scale is not a remedy.
   template <typename GradientOf>
   bool finite_parameters(GradientOf gradient_of) const;
   template <typename GradientOf>

@@ -135,8 +135,8 @@ class MUSTER_EXPORT Estimator {
   // metrics for TensorBoard to eval_dir(name). A task of type evaluator evaluates alone, and writes
   // them as well. Throws InvalidArgument for steps < 1, an input without data, a checkpoint that
   // does not fit the model, and, with use_ema, a checkpoint without averages; NotFound when there
-  // is no checkpoint, unless allow_untrained is set; NotFound or Corrupt for a checkpoint_path that
-  // is missing or damaged; Cancelled when this task is asked to stop; PeerLost, Timeout,
+  // is not a checkpoint, unless allow_untrained is set; NotFound or Corrupt for a checkpoint_path
+  // that is missing or damaged; Cancelled when this task is asked to stop; PeerLost, Timeout,
   // Unavailable when another task failed.
   EvalResult evaluate(const InputFn& input_fn, const EvaluateOptions& options = {});
 

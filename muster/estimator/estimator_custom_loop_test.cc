@@ -172,7 +172,7 @@ TEST(CustomLoopTest, WorkersThatWereStartedDifferentlyAreToldWhoHasWhat) {
   }
 }
 
-// Options that change after the first step are no message as long as they are the same.
+// Options that change after the first step are not a message as long as they are the same.
 TEST(CustomLoopTest, OptionsThatChangeLaterAreCompared) {
   const LocalCluster cluster(2, /*chief=*/false);
   run_ranks(2, [&](int rank) {

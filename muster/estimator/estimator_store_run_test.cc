@@ -132,7 +132,8 @@ TEST_F(StoreRun, EvaluationsEventsAndExportsAreThere) {
   ASSERT_EQ(versions.size(), 1u);
   const std::string version = join_path(exports, std::to_string(versions[0]));
   EXPECT_EQ(Servable(version).global_step(), 20);
-  // Half of an export, as a killed one leaves it, is no version; nor is one that is being removed.
+  // Half of an export, as a killed one leaves it, is not a version; nor is one that is being
+  // removed.
   file_systems().write_atomically(exports + "/9999999999/model.pt", "half").value();
   EXPECT_EQ(newest_version(exports), versions[0]);
   Estimator again(two_layers, quiet_config(kRun), {{"optimizer", "sgd"}});

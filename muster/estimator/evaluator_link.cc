@@ -232,7 +232,7 @@ void EvaluatorLink::note(JournalEntry entry) {
   entry.run = options_.run;
   attempt("an evaluator that comes later evaluates this step again", [&] {
     read_journal();
-    // What it found itself is no news.
+    // What it found itself is not news.
     heard_.emplace(entry.name, key_of(entry.checkpoint, entry.version));
     journal_.append(entry);
   });

@@ -194,7 +194,7 @@ std::vector<SpecView> EvaluatorTask::views() const {
     for (const CheckpointFile& file : files) {
       const Key key = key_of(*course, file);
       const bool last = training_.over() && &file == &files.back();
-      // The weights that a run begins with are no result of it, unless they are all there is.
+      // The weights that a run begins with are not a result of it, unless they are all there is.
       const bool wanted = file.step > 0 || last;
       // An evaluator that starts after training evaluates the existing checkpoint, as the chief
       // does.

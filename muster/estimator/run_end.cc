@@ -44,7 +44,7 @@ std::optional<RunEnd> read_run_end(const std::string& model_dir, FileSystem& fs)
   }
   std::string run;
   if (written.contains("run")) {
-    if (!written["run"].is_string()) throw damaged("has a run that is no text");
+    if (!written["run"].is_string()) throw damaged("has a run that is not text");
     run = written["run"].get<std::string>();
   }
   for (const auto& [reason, word] : kReasons) {

@@ -30,7 +30,7 @@ std::string field_of(const EvalSpec& spec, bool several, const char* field) {
 void check_positive(const std::string& field, const std::optional<int64_t>& value) {
   if (value && *value <= 0) {
     throw invalid_argument(fmt::format("{} is {}; it must be more than 0", field, *value),
-                           "std::nullopt is no limit");
+                           "std::nullopt is not a limit");
   }
 }
 

@@ -24,7 +24,7 @@ class RequestReader {
   virtual const std::map<std::string, RawFeature>& features() const = 0;
   // How serialized tf.Examples become these; unset if they cannot.
   virtual const std::optional<data::ExampleParser>& parser() const = 0;
-  // Throws InvalidArgument for a batch that is no dict, and naming the feature for one that is
+  // Throws InvalidArgument for a batch that is not a dict, and naming the feature for one that is
   // missing, unknown, or text instead of numbers.
   virtual void check(const Element& batch) const = 0;
   // Returns the module's inputs for a batch, a dict of these features, as a client or the parser

@@ -169,7 +169,7 @@ TEST_F(ServableTest, ParsesExamples) {
     return error_of([&] { model.run_examples("serving_default", {example({1, 2}), wrong}); });
   };
   EXPECT_EQ(fault_of("\xff").kind(), ErrorKind::kCorrupt);
-  EXPECT_THAT(fault_of("\xff").message(), HasSubstr("examples[1]: 1 bytes are no tf.Example"));
+  EXPECT_THAT(fault_of("\xff").message(), HasSubstr("examples[1]: 1 bytes are not a tf.Example"));
   EXPECT_EQ(
       fault_of("\xff").hint(),
       "signature 'serving_default' takes 'a' float32[-1, 2], 'b' float32[-1, 2], 'n' int64[-1]");
@@ -277,7 +277,7 @@ TEST_F(ServableTest, ReceiversSayWhatIsWrong) {
   EXPECT_THAT(error_of([&] {
                 parsing_serving_input_receiver({{"v", data::VarLenFeature{kFloat32}}});
               }).message(),
-              HasSubstr("\"v\" is no FixedLenFeature"));
+              HasSubstr("\"v\" is not a FixedLenFeature"));
 }
 
 TEST_F(ServableTest, OutputsSayWhatIsWrong) {

@@ -50,7 +50,7 @@ TEST(ResolveTest, BucketsAreHalfOpen) {
   expect_equal(ids_of(x, batch), ints({0, 4, 1, 5, 2, 3}, {3, 2}));
 }
 
-// 20180131 is no float32: rounded, it is the day before the last of January.
+// 20180131 is not float32: rounded, it is the day before the last of January.
 TEST(ResolveTest, LargeNumbersAreExactUntilTheyAreSmall) {
   const Element batch = Element::dict({{"day", ints({20180131, 20180132}, {2})}});
   const auto first = [](const Tensor& day) { return day - 20180101; };

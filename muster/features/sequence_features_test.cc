@@ -68,7 +68,7 @@ TEST(SequenceFeaturesTest, NumbersOfSteps) {
   expect_equal(given.at("x/lengths").value().tensor(), ints({2, 1, 0, 2}, {4}));
   const auto half =
       sequence_numeric_column("x", {.normalizer_fn = [](const Tensor& x) { return x / 2; }});
-  // What lies after the end of a row is no number of the feature.
+  // What lies after the end of a row is not a number of the feature.
   const Element padded = resolve({half})(dict({ragged<float>("x", {{1, 2, 3}, {5}})}));
   expect_equal(padded.at("x/values").value().tensor(), floats({0.5, 1, 1.5, 2.5, 0, 0}, {2, 3, 1}));
   const auto shifted = sequence_numeric_column(
@@ -139,7 +139,7 @@ TEST(SequenceFeaturesTest, WhatDoesNotFitIsRefused) {
   EXPECT_EQ(refused([&] {
               SequenceFeatures({x, age});
             }),
-            "SequenceFeatures: the column 'age' is no sequence");
+            "SequenceFeatures: the column 'age' is not a sequence");
   EXPECT_EQ(refused([&] { SequenceFeatures({kSteps}); }),
             "SequenceFeatures: the column 'w' is not dense");
   EXPECT_EQ(refused([&] { SequenceFeatures({}); }), "SequenceFeatures: there are no columns");

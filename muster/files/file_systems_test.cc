@@ -106,7 +106,7 @@ TEST(FileSystems, APathOfAStoreNamesThePartThatIsMissing) {
   }
 }
 
-// "s3:/bucket" is no folder of this machine.
+// "s3:/bucket" is not a folder of this machine.
 TEST(FileSystems, APathThatLacksASlashIsNoFileOfThisMachine) {
   (void)memory_store();
   for (const std::string scheme : {"s3", "gs", "mem"}) {

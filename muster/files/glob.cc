@@ -151,7 +151,7 @@ void add_below(FileSystem& files, const std::string& folder, size_t depth, Walk&
 
 bool has_wildcard(std::string_view pattern) {
   std::string_view names = pattern.substr(root_size(pattern));
-  // What stands after the question mark of a web address is no file's name.
+  // What stands after the question mark of a web address is not a file's name.
   if (const std::string_view scheme = scheme_of(pattern); scheme == "http" || scheme == "https")
     names = names.substr(0, names.find('?'));
   return names.find_first_of("*?[") != std::string_view::npos;

@@ -37,10 +37,10 @@ struct WalkLimits {
 // Gives what matches, sorted by path. "*" and "?" stand for any letters and "[a-c]" for one of
 // several, none of them for a slash, and as in a shell not for a dot at the beginning. A backslash
 // takes the meaning of the letter after it, and so does "[*]". Where `literal` decides against
-// names that match too, the log says so. What a URI begins with, as "s3://bucket", is no pattern.
-// Files that are still being written are left out. Empty where nothing matches; throws Error naming
-// the pattern where a folder cannot be listed, and InvalidArgument for a pattern of a store with an
-// empty part ("a//*"): its lists hold none. Throws Corrupt beyond the limits.
+// names that match too, the log says so. What a URI begins with, as "s3://bucket", is not a
+// pattern. Files that are still being written are left out. Empty where nothing matches; throws
+// Error naming the pattern where a folder cannot be listed, and InvalidArgument for a pattern of a
+// store with an empty part ("a//*"): its lists hold none. Throws Corrupt beyond the limits.
 std::vector<FoundPath> find_paths(FileSystem& files, const std::string& pattern,
                                   Literal literal = Literal::kBrackets,
                                   const WalkLimits& limits = {});

@@ -33,7 +33,7 @@ RegularExpression::RegularExpression(const std::string& pattern)
     : compiled_(std::make_shared<const Compiled>(pattern)) {
   if (compiled_->re2.ok()) return;
   throw invalid_argument(
-      fmt::format("\"{}\" is no regular expression: {}", pattern, compiled_->re2.error()),
+      fmt::format("\"{}\" is not a regular expression: {}", pattern, compiled_->re2.error()),
       "the syntax is RE2's, which has no lookahead and no back references; write '\\' before a "
       "character that means itself, such as '.', '(' or '+'");
 }

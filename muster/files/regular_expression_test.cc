@@ -35,12 +35,12 @@ TEST(RegularExpressionTest, GivesWhatParenthesesTook) {
 
 TEST(RegularExpressionTest, SaysWhatIsWrongInAPattern) {
   const std::vector<std::pair<std::string, std::string>> wrong = {
-      {"(a", "\"(a\" is no regular expression: missing ): (a"},
-      {"[a", "\"[a\" is no regular expression: missing ]: [a"},
-      {"[z-a]", "\"[z-a]\" is no regular expression: invalid character class range: z-a"},
-      {"a**", "\"a**\" is no regular expression: bad repetition operator: **"},
-      {"a(?=b)", "\"a(?=b)\" is no regular expression: invalid perl operator: (?="},
-      {"(a)\\1", "\"(a)\\1\" is no regular expression: invalid escape sequence: \\1"}};
+      {"(a", "\"(a\" is not a regular expression: missing ): (a"},
+      {"[a", "\"[a\" is not a regular expression: missing ]: [a"},
+      {"[z-a]", "\"[z-a]\" is not a regular expression: invalid character class range: z-a"},
+      {"a**", "\"a**\" is not a regular expression: bad repetition operator: **"},
+      {"a(?=b)", "\"a(?=b)\" is not a regular expression: invalid perl operator: (?="},
+      {"(a)\\1", "\"(a)\\1\" is not a regular expression: invalid escape sequence: \\1"}};
   for (const auto& [pattern, message] : wrong) {
     const Error error = error_of([&] { RegularExpression{pattern}; });
     EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);

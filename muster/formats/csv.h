@@ -40,7 +40,7 @@ class CsvReader {
  public:
   // `stream` must not be null and must stand at its beginning; check_dialect() must accept the
   // dialect. The errors are those of reading the first bytes, and Corrupt, with what to do, for
-  // bytes that are no text in UTF-8: UTF-16, a spreadsheet's own file, Parquet.
+  // bytes that are not text in UTF-8: UTF-16, a spreadsheet's own file, Parquet.
   static Result<CsvReader> open(std::unique_ptr<InputStream> stream, CsvDialect dialect = {},
                                 uint64_t longest_row = kLongestCsvRow);
 

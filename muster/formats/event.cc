@@ -122,7 +122,7 @@ Result<Event> decode_event(Bytes bytes) {
   try {
     return decode_message(Message<wire::Event>(bytes));
   } catch (const Error& error) {
-    return error.with_context(fmt::format("{} bytes are no event message", bytes.size()));
+    return error.with_context(fmt::format("{} bytes are not an event message", bytes.size()));
   }
 }
 
@@ -147,7 +147,7 @@ Result<EventFile> read_events(FileSystem& files, const std::string& path) {
     Result<Event> event = decode_event(payload);
     if (!event.ok()) {
       file.corruption = event.error().with_context("'" + path + "': the record at byte " +
-                                                   std::to_string(offset) + " is no event");
+                                                   std::to_string(offset) + " is not an event");
       return file;
     }
     file.events.push_back(std::move(event.value()));

@@ -340,7 +340,7 @@ void ExampleBatch::begin_cell(size_t feature) {
 Status ExampleBatch::add(Bytes example) {
   Parser parser(*this);
   if (!parser.example(WireReader(example))) {
-    return corrupt(fmt::format("{} bytes are no tf.Example: damage at byte {}", example.size(),
+    return corrupt(fmt::format("{} bytes are not a tf.Example: damage at byte {}", example.size(),
                                parser.damaged_at() - example.data()),
                    "muster inspect records FILE shows what is in a file");
   }
@@ -360,7 +360,7 @@ Status ExampleBatch::add(Bytes example) {
           "give the shape the data has, or read it as VarLenFeature when that changes");
     } else if (feature.form == FeatureForm::kSequence && cell.count % plan_.width(i) != 0) {
       return invalid_argument(
-          fmt::format("{} holds {} values, which are no whole steps of shape {}",
+          fmt::format("{} holds {} values, which are not whole steps of shape {}",
                       quoted(feature.key), cell.count, shape_text(feature.shape)),
           "give the shape that one step of the data has");
     } else if (feature.form != FeatureForm::kFixed) {

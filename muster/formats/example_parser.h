@@ -89,9 +89,10 @@ class ExampleBatch {
 
   // Adds `example` as the next row. Lists may be packed or not, and features may come in any order;
   // when a key occurs twice, the later value counts. Features and fields that were not asked for
-  // are skipped. Returns Corrupt, with the byte, when it is no tf.Example. Returns InvalidArgument
-  // for a missing feature (and lists those there are), for one of another kind, and for another
-  // number of values than its shape has. After an error the state of the columns is undefined.
+  // are skipped. Returns Corrupt, with the byte, when it is not a tf.Example. Returns
+  // InvalidArgument for a missing feature (and lists those there are), for one of another kind, and
+  // for another number of values than its shape has. After an error the state of the columns is
+  // undefined.
   Status add(Bytes example);
 
  private:

@@ -155,7 +155,7 @@ TEST(ExampleBatch, ErrorsNameTheKeyAndWhatIsThere) {
   FeaturePlan steps = kX;
   steps.form = FeatureForm::kSequence;
   EXPECT_THAT(error_for(steps, {{"x", Floats{1, 2, 3}}}).message(),
-              HasSubstr("3 values, which are no whole steps of shape [2]"));
+              HasSubstr("3 values, which are not whole steps of shape [2]"));
   EXPECT_THAT(error_for(steps, {}).hint(), HasSubstr("allow_missing"));
 }
 
@@ -275,7 +275,7 @@ TEST(ExampleBatch, DamageIsFoundOrHarmless) {
   }
   const Error error = parse({kX}, {"\x0a\x05<html"}).status.error();
   EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
-  EXPECT_THAT(error.message(), HasSubstr("7 bytes are no tf.Example: damage at byte 2"));
+  EXPECT_THAT(error.message(), HasSubstr("7 bytes are not a tf.Example: damage at byte 2"));
 }
 
 }  // namespace

@@ -93,7 +93,7 @@ void decode_attribute(Message<wire::Entry> from, NodeDef* to) {
   }
 }
 
-// Two bytes of a file can be a node without a name, which is no box.
+// Two bytes of a file can be a node without a name, which is not a box.
 size_t named_nodes_in(Message<wire::Graph> from) {
   size_t count = 0;
   for (Message<wire::Node> node; from.find(wire::Graph::kNode, &node);)
@@ -136,7 +136,7 @@ Result<GraphDef> decode_graph(Bytes bytes) {
     }
     return graph;
   } catch (const Error& error) {
-    return error.with_context(fmt::format("{} bytes are no graph message", bytes.size()));
+    return error.with_context(fmt::format("{} bytes are not a graph message", bytes.size()));
   }
 }
 

@@ -57,7 +57,7 @@ Result<IdxArray> parse_plain(std::string_view content, const std::string& what) 
   }
   if (byte(0) != 0 || byte(1) != 0 || !is_known(byte(2))) {
     return corrupt(
-        what + " is no IDX file: it starts with " + hex_bytes(bytes.first(4)) +
+        what + " is not an IDX file: it starts with " + hex_bytes(bytes.first(4)) +
             ", expected 00 00, a type (08, 09, 0b, 0c, 0d or 0e) and the number of dimensions",
         "check that this is the right file, and not for example a web page saved in its place");
   }

@@ -41,7 +41,7 @@ Error no_image(Bytes bytes, std::string_view what) {
   if (const std::string_view other = other_format(text_of(bytes)); !other.empty())
     return corrupt(
         fmt::format("not supported: '{}' is a {}: it starts with {}", what, other, start), kHint);
-  return corrupt(fmt::format("'{}' is no JPEG, PNG, BMP or GIF: it starts with {}", what, start),
+  return corrupt(fmt::format("'{}' is not a JPEG, PNG, BMP or GIF: it starts with {}", what, start),
                  kHint);
 }
 

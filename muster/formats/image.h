@@ -90,8 +90,8 @@ struct DecodedImage {
 };
 
 // Decodes all pixels of the region, and perhaps some around it; they equal those of a whole decode.
-// Returns Corrupt, with what the decoder says, for bytes that are no image, are damaged or are cut
-// short. Returns InvalidArgument for options out of range, images of more than max_pixels, and
+// Returns Corrupt, with what the decoder says, for bytes that are not an image, are damaged or are
+// cut short. Returns InvalidArgument for options out of range, images of more than max_pixels, and
 // kinds that are not supported (12-bit and lossless JPEG, BMP in runs, other formats known by
 // name). The memory of `reuse`, an image that is not needed any more, is used again where it
 // suffices, because fresh memory costs a tenth of a decode.

@@ -58,7 +58,7 @@ Result<NpyHeader> read_npy_header(FileReader& file);
 // byte order. REQUIRES: a header that read_npy_header() gave for this file, not is_text().
 Status read_npy_data(FileReader& file, const NpyHeader& header, MutableBytes out);
 // Returns the elements without their padding; elements of dtype U become UTF-8. Returns Corrupt,
-// with the index of the element, for a number that is no character. REQUIRES: a header that
+// with the index of the element, for a number that is not a character. REQUIRES: a header that
 // read_npy_header() returned for this file, and is_text().
 Result<NpyTexts> read_npy_texts(FileReader& file, const NpyHeader& header);
 

@@ -66,7 +66,7 @@ class Builder {
 };
 
 // Reads a message from front to back; fields that no read() takes are skipped. All throw Corrupt if
-// the bytes are no message.
+// the bytes are not a message.
 template <typename Field>
 class Message {
  public:

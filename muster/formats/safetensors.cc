@@ -33,7 +33,7 @@ std::optional<int64_t> whole_number(const nlohmann::json& value) {
 // that says what is wrong with it.
 std::variant<TensorEntry, std::string> parse_entry(const std::string& name,
                                                    const nlohmann::json& value) {
-  if (!value.is_object()) return "is no object";
+  if (!value.is_object()) return "is not an object";
   TensorEntry entry{.name = name};
   const auto dtype = value.find("dtype");
   const auto shape = value.find("shape");
@@ -120,7 +120,7 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
   bool end_array() override { return close(); }
   bool parse_error(size_t position, const std::string& /*token*/,
                    const nlohmann::json::exception& /*error*/) override {
-    return fail("is no safetensors file: its header is no JSON at byte " +
+    return fail("is not a safetensors file: its header is not JSON at byte " +
                 std::to_string(position));
   }
 
@@ -131,7 +131,7 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
   }
   bool open(nlohmann::json value) {
     if (in_metadata_) return fail_of_metadata();
-    if (!begun_) return fail("is no safetensors file: its header is no JSON object");
+    if (!begun_) return fail("is not a safetensors file: its header is not JSON object");
     if (open_.size() == kMostDepth) return fail_of_size();
     open_.push_back(std::move(value));
     keys_.emplace_back();
@@ -146,7 +146,7 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
   // Takes a value that is complete: into the one around it, or as what the header says of a tensor.
   bool add(nlohmann::json value) {
     if (in_metadata_) return fail_of_metadata();
-    if (!begun_) return fail("is no safetensors file: its header is no JSON object");
+    if (!begun_) return fail("is not a safetensors file: its header is not JSON object");
     if (++values_ > kMostValues) return fail_of_size();
     if (!open_.empty()) {
       nlohmann::json& around = open_.back();
@@ -158,14 +158,14 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
       return true;
     }
     values_ = 0;
-    if (name_ == kMetadataKey) return fail("has metadata that are no object");
+    if (name_ == kMetadataKey) return fail("has metadata that are not an object");
     std::variant<TensorEntry, std::string> entry = parse_entry(name_, value);
     if (const auto* fault = std::get_if<std::string>(&entry))
       return fail("has a wrong header: the tensor '" + name_ + "' " + *fault);
     tensors_.push_back(std::get<TensorEntry>(std::move(entry)));
     return true;
   }
-  bool fail_of_metadata() { return fail("has metadata '" + key_ + "' that are no text"); }
+  bool fail_of_metadata() { return fail("has metadata '" + key_ + "' that are not text"); }
   bool fail_of_size() {
     return fail("has a wrong header: the tensor '" + name_ +
                 "' has more values than a dtype, a shape and two offsets");
@@ -330,7 +330,7 @@ Result<SafetensorsReader> SafetensorsReader::open_alone(std::shared_ptr<FileRead
   const auto length = load_little_endian<uint64_t>(word.data());
   if (length > kSafetensorsHeaderLimit || length > size.value() - 8) {
     if (std::optional<Error> other = error_of_other_format(word, who)) return *other;
-    return corrupt(who + "is no safetensors file or is cut short: it announces a header of " +
+    return corrupt(who + "is not a safetensors file or is cut short: it announces a header of " +
                        std::to_string(length) + " bytes in a file of " +
                        std::to_string(size.value()),
                    "checkpoints are the files model.ckpt-STEP.safetensors of a model_dir");
@@ -387,7 +387,7 @@ Status SafetensorsReader::open_parts(FileSystem& files, const std::string& direc
 
 Status SafetensorsReader::read_header(const std::string& header, const std::string& who) {
   if (header.empty() || header[0] != '{')
-    return corrupt(who + "is no safetensors file: its header is no JSON object");
+    return corrupt(who + "is not a safetensors file: its header is not JSON object");
   HeaderReader reader(tensors_, metadata_, index_);
   if (nlohmann::json::sax_parse(header, &reader)) return {};
   return corrupt(who + reader.fault());

@@ -12,9 +12,9 @@ namespace {
 
 using nlohmann::json;
 
-// Throws Corrupt for a value that is no whole number.
+// Throws Corrupt for a value that is not a whole number.
 uint64_t count_of(const json& value) {
-  if (!value.is_number_unsigned()) throw corrupt(value.dump() + " is no whole number");
+  if (!value.is_number_unsigned()) throw corrupt(value.dump() + " is not a whole number");
   return value.get<uint64_t>();
 }
 
@@ -61,7 +61,7 @@ Result<SafetensorsParts> SafetensorsParts::parse(std::string_view text, const st
       parts.files.push_back({file.at("name").get<std::string>(), count_of(file.at("bytes"))});
       if (!fault_of_name(parts.files.back().name).empty())
         return corrupt(what + ": a part is called " + file.at("name").dump() +
-                       ", which is no name of a file in the same directory");
+                       ", which is not a name of a file in the same directory");
     }
     for (const auto& [name, told] : parsed.value().at("tensors").items()) {
       Tensor tensor{.dtype = told.at("dtype").get<std::string>(),

@@ -98,7 +98,7 @@ Error TfrecordReader::damaged(const std::string& what, const std::string& hint) 
 Error TfrecordReader::cut_short() const {
   return damaged("the file ends inside",
                  offset() == 0
-                     ? "it was cut short, or is no TFRecord file: copy it again, or name another"
+                     ? "it was cut short, or is not a TFRecord file: copy it again, or name another"
                      : "it was cut short: copy it again; the records before this one are good");
 }
 

@@ -319,7 +319,7 @@ TEST(RealFiles, RecordsOfOthers) {
     while (reader.read(&payload).value()) ++records;
     EXPECT_EQ(records, known.records) << known.name;
   }
-  // Whatever its name says: packed it is no TFRecord file, unpacked it is one.
+  // Whatever its name says: packed it is not a TFRecord file, unpacked it is one.
   const std::string other = join_path(folder_of_records, "not_a_tfrecord.recordio.gz");
   TfrecordReader plain = TfrecordReader::open(files, other, Compression::kNone).value();
   const Error refused = plain.read(&payload).error();
@@ -334,7 +334,7 @@ TEST(TfrecordReader, AShortTextIsPerhapsNoTfrecordFile) {
   local_file_system().write_atomically(dir / "t", std::string("ten bytes\n")).value();
   auto reader = TfrecordReader::open(local_file_system(), dir / "t", Compression::kAuto).value();
   Bytes payload;
-  EXPECT_NE(std::string(reader.read(&payload).error().what()).find("or is no TFRecord file"),
+  EXPECT_NE(std::string(reader.read(&payload).error().what()).find("or is not a TFRecord file"),
             std::string::npos);
 }
 

@@ -35,7 +35,7 @@ Result<std::vector<std::string>> read_vocabulary_file(FileSystem& files, const s
     const size_t number = words.size() + 1;
     if (line.find('\r') != std::string_view::npos) {
       return invalid_argument(
-          fmt::format("'{}': line {} holds \\r, which is no end of a line here", path, number),
+          fmt::format("'{}': line {} holds \\r, which is not an end of a line here", path, number),
           "save it with other line ends: tr '\\r' '\\n' <FILE >FILE.txt");
     }
     const auto [known, is_new] = places.try_emplace(std::string(line), number);

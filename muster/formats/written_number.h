@@ -24,13 +24,13 @@ struct NumberFormat {
 // A text that is a number once the meaning of its marks is known.
 class WrittenNumber {
  public:
-  // Nothing for a text that is no number whatever its marks mean, or too large for a double. Taken
-  // are: one sign in front (+, -, or one of Unicode's that look like a minus) or a minus at the
-  // end; parentheses, which mean a negative number; groups of three digits (after the first group
-  // of two too, as in India) with one and the same mark between them, a point, a comma, a blank (a
-  // narrow one or one that does not break, too) or an apostrophe; a fraction; an exponent; and a
-  // unit: a currency in front, or at the end letters and signs without digits, of 12 bytes at most.
-  // Infinity and what is not a number are none.
+  // Nothing for a text that is not a number whatever its marks mean, or too large for a double.
+  // Taken are: one sign in front (+, -, or one of Unicode's that look like a minus) or a minus at
+  // the end; parentheses, which mean a negative number; groups of three digits (after the first
+  // group of two too, as in India) with one and the same mark between them, a point, a comma, a
+  // blank (a narrow one or one that does not break, too) or an apostrophe; a fraction; an exponent;
+  // and a unit: a currency in front, or at the end letters and signs without digits, of 12 bytes at
+  // most. Infinity and what is not a number are none.
   static std::optional<WrittenNumber> read(std::string_view text);
 
   // The number where the mark of the fraction is a comma, or else a point; nothing where the text
@@ -51,9 +51,9 @@ struct NumberMarks {
   bool operator==(const NumberMarks&) const = default;
 };
 
-// Writes the number into `plain` as parse_number() takes it; false for a text that is no number of
-// these marks: thousands stand in groups, and nothing but a sign, an exponent and blanks around it
-// are there next to them.
+// Writes the number into `plain` as parse_number() takes it; false for a text that is not a number
+// of these marks: thousands stand in groups, and nothing but a sign, an exponent and blanks around
+// it are there next to them.
 bool to_plain_number(std::string_view text, const NumberMarks& marks, std::string* plain);
 
 // Reads a number of a column: one without a unit, or with that of the column.

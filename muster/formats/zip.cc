@@ -56,7 +56,7 @@ bool read_zip64(std::string_view extra, ZipEntry* entry) {
   return wanted.empty();
 }
 
-// nullopt when `packed` is no deflate stream of exactly `bytes` bytes.
+// nullopt when `packed` is not a deflate stream of exactly `bytes` bytes.
 std::optional<std::string> inflate_raw(std::string_view packed, uint64_t bytes) {
   z_stream stream{};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw std::bad_alloc();
@@ -141,7 +141,7 @@ Result<ZipReader::Directory> ZipReader::find_directory() const {
   }
   if (!found) {
     return corrupt(
-        "'" + name() + "' is no zip archive, or is cut short: it has no directory at its end",
+        "'" + name() + "' is not a zip archive, or is cut short: it has no directory at its end",
         "check that this is the right file; write it with numpy.savez");
   }
   const std::string_view end = text.substr(*found);

@@ -45,8 +45,8 @@ constexpr uint64_t kUnpackedPerSecond = uint64_t{64} << 20;
 
 constexpr auto kCopyAgain = "the file is damaged or cut short: take a copy from its source";
 
-// What lies in the file as it is lies there once, so that a short file is no long one. Throws for
-// what a listing may not say, whoever made it.
+// What lies in the file as it is lies there once, so that a short file is not a long one. Throws
+// for what a listing may not say, whoever made it.
 void check_places(const HdfListing& listing, uint64_t file_bytes, const std::string& name) {
   std::vector<const HdfArray*> placed;
   for (const HdfArray& array : listing.arrays) {

@@ -213,7 +213,7 @@ class Namer {
     place.layer_class = class_of_group(group);
   }
 
-  // A part of a layer that is no list: a cell, a direction, a projection.
+  // A part of a layer that is not a list: a cell, a direction, a projection.
   void enter_part(Place& place, const std::string& part) {
     static const std::map<std::string, std::string> kProjections = {
         {"query_dense", "query"},

@@ -25,7 +25,7 @@ struct KerasNames {
 };
 
 // `config` is the text of config.json of a .keras, or "". Throws Corrupt naming `file` where the
-// file names a weight that it does not hold, or the configuration is no JSON.
+// file names a weight that it does not hold, or the configuration is not JSON.
 KerasNames name_weights(const HdfListing& listing, const std::string& config,
                         const std::string& file);
 

@@ -270,7 +270,7 @@ TEST(HeadLawTest, ListsOfNamesAreMultiHot) {
   const auto expected = results_of(head.metrics(features, hot, logits));
   EXPECT_EQ(results_of(head.metrics(features, lists, logits)), expected);
   const Tensor ids = torch::tensor({{2, 0}, {1, -1}, {-1, -1}});
-  // What a VarLenFeature gives is taken as it is: what lies after a length is no label.
+  // What a VarLenFeature gives is taken as it is: what lies after a length is not a label.
   const Element lengths = torch::tensor({2, 1, 0});
   const auto measured = [&](const Element& labels) {
     return results_of(head.metrics(

@@ -212,7 +212,7 @@ class AiPlatformReader {
                                  replica.path("acceleratorConfig")),
                      "write count: 1 and type: NVIDIA_TESLA_T4, or take it away");
       }
-      // Other places than Google's have others, so that it is no error here.
+      // Other places than Google's have others, so that it is not an error here.
       if (const auto meant = meant_accelerator(pool.accelerator.type)) {
         config_.notes.push_back(
             fmt::format("{} is {}, which Google's services do not have; did "

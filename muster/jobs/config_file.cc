@@ -95,7 +95,7 @@ class TreeMaker {
   void add_member(ConfigValue& map, const YAML::Node& key, const YAML::Node& item, int depth) {
     const ConfigPlace place = place_of(key.Mark());
     if (!key.IsScalar())
-      throw file_.error(place, "a key is no text", "write a name before the ':'");
+      throw file_.error(place, "a key is not text", "write a name before the ':'");
     const std::string& name = key.Scalar();
     const auto before = std::ranges::find(map.members, name, &ConfigMember::key);
     if (before != map.members.end()) {
@@ -213,7 +213,7 @@ std::string with_yaml_escapes(const std::string& text) {
       }
     }
     result += text[at];
-    // What follows a backslash is no escape of its own.
+    // What follows a backslash is not an escape of its own.
     if (text[at] == '\\' && at + 1 < text.size()) result += text[++at];
   }
   return result;

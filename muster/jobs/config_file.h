@@ -68,8 +68,8 @@ struct ConfigFile {
   void throw_noted() const;
 };
 
-// Throws InvalidArgument, with the place, for text that is no YAML or JSON, for what is not text (a
-// program, a picture), a key that occurs twice in a map, more than 1 MiB, and what has no end
+// Throws InvalidArgument, with the place, for text that is not a YAML or JSON, for what is not text
+// (a program, a picture), a key that occurs twice in a map, more than 1 MiB, and what has no end
 // because a part of it stands for the whole.
 ConfigFile parse_config_file(std::string text, std::string name);
 

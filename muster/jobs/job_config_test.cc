@@ -131,7 +131,7 @@ TEST(JobConfigTest, TiersAreCounts) {
   EXPECT_FALSE(read("scaleTier: BASIC\nruntimeVersion: '1.15'").chief_in_tf_config);
 }
 
-// Google's services have these; others have others, so that it is no error.
+// Google's services have these; others have others, so that it is not an error.
 TEST(JobConfigTest, AnAcceleratorThatIsMisspelt) {
   const auto notes = [](const std::string& type) {
     return read_job_config(

@@ -72,7 +72,7 @@ TEST(JobRecordTest, NumbersGoUp) {
   store.remove(store.preview("fit-1", ""));
   store.remove(store.preview("fit-10", ""));
   EXPECT_EQ(store.preview("", "fit").name, "fit-12");
-  // These are no numbers of its own.
+  // These are not numbers of its own.
   for (const char* name : {"fit-a", "fit-2-40", "fits-50", "fit-20261126125400"})
     store.add(name, "");
   EXPECT_EQ(store.add("", "fit").name, "fit-12");

@@ -60,7 +60,7 @@ JobSpec job_spec_from_json(std::string_view text, const std::string& name) {
     if (json.contains("search")) job.search = json.at("search").get<HyperParameterSearch>();
     return job;
   } catch (const nlohmann::json::exception& error) {
-    throw corrupt(fmt::format("{} is no job that this version wrote: {}", name, error.what()),
+    throw corrupt(fmt::format("{} is not a job that this version wrote: {}", name, error.what()),
                   "submit the job again");
   }
 }

@@ -147,7 +147,7 @@ TEST(KubernetesManifests, TheSchemaFindsMistakes) {
     bad[json::json_pointer(pointer)] = value;
     return internal::kubernetes_problems(bad);
   };
-  EXPECT_THAT(problems("/spec/completion", 1), ElementsAre("Job.spec.completion is no field"));
+  EXPECT_THAT(problems("/spec/completion", 1), ElementsAre("Job.spec.completion is not a field"));
   EXPECT_THAT(problems("/spec/completions", "1"),
               ElementsAre("Job.spec.completions is \"1\", no whole"));
   EXPECT_THAT(problems("/metadata/name", "A_b"), SizeIs(1));

@@ -90,7 +90,7 @@ KubernetesPod read_pod(const json& item) {
       }
     }
     pod.started = ended.is_object() || at(container, "state.running").is_object();
-    // "ContainerCreating" is no news.
+    // "ContainerCreating" is not news.
     const std::string reason = text_at(container, "state.waiting.reason");
     const std::string message = text_at(container, "state.waiting.message");
     if (!message.empty() || reason.find("Err") != std::string::npos) {

@@ -284,7 +284,7 @@ TEST_F(SearchJobTest, ADryRunSaysWhatIsInTheWay) {
   lab_.cancel(there);
   store_.remove(there);
   (void)leave_killed();
-  // Its own trials are no hindrance; those of another target are.
+  // Its own trials are not hindrance; those of another target are.
   EXPECT_THAT(reasons(lab_), SizeIs(0));
   EXPECT_THAT(reasons(cloud_), Contains(HasSubstr("its trials may run on, on lab")));
   EXPECT_EQ(run(lab_).exit_code, 0);

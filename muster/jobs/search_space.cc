@@ -46,7 +46,7 @@ int64_t count_values(const HyperParameter& parameter) {
   return 0;
 }
 
-// Value `index` of a parameter that is no double.
+// Value `index` of a parameter that is not a double.
 std::string listed_value(const HyperParameter& parameter, int64_t index) {
   const auto at = static_cast<size_t>(index);
   if (parameter.type == Type::kCategorical) return parameter.categories[at];

@@ -35,7 +35,7 @@ void check_one_job(const std::string& flag, const std::string& where) {
 
 void check_flag(const std::string& flag) {
   if (!flag.starts_with("--") || flag.size() == 2 || flag.find('\n') != std::string::npos) {
-    throw invalid_argument(fmt::format("'{}' in --slurm is no flag of sbatch", flag),
+    throw invalid_argument(fmt::format("'{}' in --slurm is not a flag of sbatch", flag),
                            "write long flags, with two dashes and '=', and blanks between them: "
                            "--slurm='--partition=gpu --account=lab'");
   }

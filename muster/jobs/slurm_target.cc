@@ -193,7 +193,7 @@ JobStatus slurm_status(std::string_view scontrol, bool cancelled) {
     status.detail = fmt::format("Slurm says '{}'", word);
   }
   if (is_final(status.state)) status.exit_code = code_of(field(scontrol, "ExitCode"));
-  // Slurm reports 0 for a job that was taken out of the queue, which is no success.
+  // Slurm reports 0 for a job that was taken out of the queue, which is not a success.
   if (status.state == JobState::kCancelled && status.exit_code == 0) {
     status.exit_code.reset();
     if (field(scontrol, "RunTime") == "00:00:00")

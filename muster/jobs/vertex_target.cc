@@ -85,7 +85,7 @@ std::string place_name(const std::string& task) {
   return task;
 }
 
-// Bytes that are no text become question marks.
+// Bytes that are not text become question marks.
 std::string as_text(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }

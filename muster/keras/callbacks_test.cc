@@ -178,7 +178,8 @@ TEST(CSVLoggerTest, HasTheColumnsOfWhatIsValidatedLaterFromTheFirstLine) {
   ASSERT_EQ(more.size(), 7u);
   EXPECT_EQ(more[0], lines[0]);
   EXPECT_THAT(more[4], AllOf(StartsWith("0,"), EndsWith(",,,")));
-  EXPECT_THAT(error_of([&] { lines_of(";", true, 1); }).message(), HasSubstr("which is no header"));
+  EXPECT_THAT(error_of([&] { lines_of(";", true, 1); }).message(),
+              HasSubstr("which is not a header"));
 }
 
 TEST(TensorBoardTest, WritesLossesRatesAndWeights) {

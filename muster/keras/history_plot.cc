@@ -84,7 +84,7 @@ class Panel {
     return kHeight - kBottom - (value - low_) / (high_ - low_) * (kHeight - kTop - kBottom);
   }
 
-  // Values that are no numbers leave a gap. A single one is a dot.
+  // Values that are not numbers leave a gap. A single one is a dot.
   std::string line(const Curve& curve) const {
     std::string path, dots;
     bool open = false;

@@ -244,7 +244,7 @@ TEST(EveryExportedLayer, AFunctionalModelGivesTheSameNumbers) {
   check({Functional({x}, {Add()({x, hidden})}), {4}});
 }
 
-// What it does with its values is no operation of LibTorch.
+// What it does with its values is not an operation of LibTorch.
 TEST(EveryExportedLayer, ThatCannotBeExportedIsNamed) {
   const auto said = [](const Example& example) {
     const TempDirectory directory;

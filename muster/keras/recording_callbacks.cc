@@ -130,9 +130,10 @@ void CSVLogger::take(std::string text) {
   size_t begin = header.find(separator_);
   if (header.substr(0, begin) != "epoch" || header.size() + 1 > text.size()) {
     throw invalid_argument(
-        fmt::format("CSVLogger: {} begins with the line '{}', which is no header of \"epoch\" and "
-                    "others between '{}'",
-                    path_, header.substr(0, 80), separator_),
+        fmt::format(
+            "CSVLogger: {} begins with the line '{}', which is not a header of \"epoch\" and "
+            "others between '{}'",
+            path_, header.substr(0, 80), separator_),
         "add to a file that a CSVLogger with this separator wrote, or give it another path");
   }
   while (begin != std::string::npos) {

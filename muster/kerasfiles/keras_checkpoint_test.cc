@@ -155,7 +155,7 @@ TEST(KerasCheckpoint, WhatIsNoFileOfKerasIsRefused) {
             ErrorKind::kNotFound);
   files().write_atomically(path, std::string_view("words")).value();
   EXPECT_THAT(error_of([&] { (void)open_keras_checkpoint(files(), path); }).message(),
-              HasSubstr("is no HDF5 file"));
+              HasSubstr("is not a HDF5 file"));
   const std::string whole = files().read_file(golden("keras3/dense.keras")).value();
   files().write_atomically(path, std::string_view(whole).substr(0, whole.size() / 2)).value();
   EXPECT_EQ(error_of([&] { (void)open_keras_checkpoint(files(), path); }).kind(),

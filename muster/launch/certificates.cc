@@ -81,7 +81,7 @@ std::string alternative_names(const std::vector<std::string>& hosts) {
                         inet_pton(AF_INET6, host.c_str(), &parsed) == 1;
     const bool name = !host.empty() && host.find_first_of(",: \n\t") == std::string::npos;
     if (!number && !name) {
-      throw invalid_argument(fmt::format("'{}' is no host", host),
+      throw invalid_argument(fmt::format("'{}' is not a host", host),
                              "give names or numeric addresses, without ports");
     }
     names += fmt::format("{}{}:{}", names.empty() ? "" : ",", number ? "IP" : "DNS", host);

@@ -92,7 +92,7 @@ TEST_F(ChildProcessTest, AProgramThatIsNotThereIsNamed) {
   EXPECT_EQ(error.hint(), "check that it exists and is executable");
 }
 
-// A limit that is reached in the child is no fault of the program.
+// A limit that is reached in the child is not a fault of the program.
 TEST_F(ChildProcessTest, TooManyOpenFilesAreToldFromAProgramThatIsNotThere) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);

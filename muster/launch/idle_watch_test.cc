@@ -18,7 +18,7 @@ TEST(IdleWatch, ATaskIsIdleThatNeitherPrintsNorUsesTheProcessor) {
   IdleWatch watch;
   for (int second = 0; second <= 10; ++second) watch.look(3, at(second), kEvery);
   EXPECT_NEAR(watch.idle().count(), 10, 1e-6);
-  // A heartbeat is no work.
+  // A heartbeat is not work.
   watch.look(3.005, at(11), kEvery);
   EXPECT_NEAR(watch.idle().count(), 11, 1e-6);
   watch.look(3.505, at(12), kEvery);

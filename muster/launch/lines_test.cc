@@ -44,7 +44,7 @@ TEST(LinesTest, ALineThatNeverEndsComesInParts) {
     EXPECT_EQ(together, text);
     EXPECT_EQ(lines.size(), 6u);
   }
-  // Bytes that are no text are passed on too.
+  // Bytes that are not text are passed on too.
   EXPECT_EQ(lines_of(std::string(kLongestLine + 1, '\x80'), 4096).size(), 2u);
   // A line of just that length is one.
   EXPECT_EQ(lines_of(std::string(kLongestLine, 'a') + "\nb", 4096).size(), 2u);

@@ -5,7 +5,7 @@
 // Several tasks get a TF_CONFIG each, on loopback addresses with free ports: a worker-only cluster,
 // or with `chief` one of a chief and workers, and with `ps` of servers. A single task gets none and
 // runs locally, as under Kubeflow's TFJob. An evaluator is one more process with a TF_CONFIG of its
-// own; it is no part of the cluster, and listens nowhere.
+// own; it is not part of the cluster, and listens nowhere.
 #pragma once
 
 #include <functional>
@@ -64,7 +64,7 @@ void check_run_options(const RunOptions& options);
 // Plans a run; `ports` holds one port for each task of the cluster. OMP_NUM_THREADS and
 // MUSTER_THREADS are the task's share of cores (at least 1), unless `options.threads` or the
 // environment sets them. Throws InvalidArgument for options out of range, and for a MUSTER_THREADS
-// that is no positive number.
+// that is not a positive number.
 RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::vector<int>& ports,
                  const Environment& environment);
 

@@ -431,7 +431,7 @@ TEST_F(RunTest, TheNearestProgramIsNamed) {
     std::ofstream(folder_ + name) << "#!/bin/sh\n";
     std::filesystem::permissions(folder_ + name, std::filesystem::perms::owner_all);
   }
-  // A file that cannot be run is no program, however near its name is.
+  // A file that cannot be run is not a program, however near its name is.
   std::filesystem::permissions(folder_ + "/b/trains.cc", std::filesystem::perms::owner_read);
   const auto hint = [](const std::string& program, const std::string& path = {},
                        const std::string& beside = {}) {

@@ -219,7 +219,7 @@ TEST_F(SuperviseTest, AWorkerThatFailsIsBlamedAndAnEvaluatorLeftAloneIsStopped) 
   EXPECT_EQ(failed.root_cause, 0u);
   EXPECT_FALSE(failed.tasks[1].after_our_signal);
   EXPECT_TRUE(std::filesystem::exists(folder_ + "/evaluated"));
-  // One that stays is no task that hung.
+  // One that stays is not a task that hung.
   const Outcome late = supervise_beside("wait_for ready; exit 2", waits,
                                         {.survivor_time = milliseconds(50), .grace = seconds(20)});
   EXPECT_EQ(late.exit_code, 2);
@@ -342,7 +342,7 @@ TEST_F(SuperviseTest, TheWorkOfChildrenIsWork) {
   }
 }
 
-// A child that does nothing is no sign of life.
+// A child that does nothing is not a sign of life.
 TEST_F(SuperviseTest, ChildrenThatOnlySleepAreNoWork) {
   const Outcome outcome =
       supervise_scripts({"true", "sleep 30 & sleep 30; true"}, {.idle_time = milliseconds(700)});

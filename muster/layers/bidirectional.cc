@@ -99,7 +99,7 @@ Direction direction_of(const std::string& title, const Layer& layer, const char*
   const std::string& name = identity.given_name;
   Direction direction{recurrent->spec(),
                       fmt::format("{}_{}/", prefix, name.empty() ? identity.class_name : name)};
-  // As in Keras; an output that is no step's own must not reach the other direction's sum.
+  // As in Keras; an output that is not a step's own must not reach the other direction's sum.
   direction.spec.sequence.zero_output_for_mask = direction.spec.sequence.return_sequences;
   return direction;
 }

@@ -78,7 +78,7 @@ TEST(Stateful, BeginsWithTheStateItIsGiven) {
   EXPECT_TRUE(fixture.store.value("gru/state_0").equal(expected.state[0]));
 }
 
-// The kept state is no output of a step that does not count.
+// The kept state is not an output of a step that does not count.
 TEST(Stateful, GivesZeroBeforeTheFirstStepThatCounts) {
   Fixture fixture;
   fixture.context.begin_step(true, 0, 0);

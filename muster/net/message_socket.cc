@@ -234,7 +234,7 @@ struct MessageSocket::Impl {
     FrameHeader header{};
     read(std::as_writable_bytes(std::span(&header, 1)));
     if (!header.is_valid(options.most_head_bytes)) {
-      fail(corrupt(fmt::format("what came from {} is no message of Muster's", options.peer),
+      fail(corrupt(fmt::format("what came from {} is not a message of Muster's", options.peer),
                    "the tasks of a job must run the same version of Muster"));
     }
     MessageHead head{.text = std::string(header.head_bytes, '\0'),

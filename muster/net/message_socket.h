@@ -58,7 +58,7 @@ class MUSTER_PART_EXPORT MessageSocket {
   // having sent nothing, for a head that is too long.
   void send(std::string_view head, std::span<const Bytes> payload = {});
   // Waits for the next message; nothing when none begins within the time. One that has begun is
-  // waited for as long as it moves. Throws as send(), and Corrupt when what comes is no message.
+  // waited for as long as it moves. Throws as send(), and Corrupt when what comes is not a message.
   // REQUIRES: nothing is left of the payload of the message before; else Internal.
   std::optional<MessageHead> receive(double timeout_seconds);
   // Reads the next bytes of the payload of the message received last, until `out` is full. Throws

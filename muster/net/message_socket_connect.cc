@@ -120,7 +120,7 @@ class Connecting {
         throw;
       if (error.kind() == ErrorKind::kCorrupt)
         throw invalid_argument(
-            fmt::format("what listens at {} is no server of a job: {}", options_.address,
+            fmt::format("what listens at {} is not a server of a job: {}", options_.address,
                         error.message()),
             "compare the addresses in TF_CONFIG of all tasks, and their versions of Muster");
       // It may have had too many connections that had not proved themselves.

@@ -9,7 +9,7 @@
 namespace muster::inline v0_1::net {
 HostPort split_address(const std::string& address) {
   auto fail = [&] {
-    return invalid_argument(fmt::format("\"{}\" is no network address", address),
+    return invalid_argument(fmt::format("\"{}\" is not a network address", address),
                             "write it as host:port");
   };
   size_t colon = address.rfind(':');

@@ -427,7 +427,7 @@ struct Snapshot {
 // `non_finite` and `failed` say why nothing was written.
 struct Written {
   std::string table{};            // of the part, as SafetensorsParts has it
-  std::string non_finite{};       // what is no number; "": all are
+  std::string non_finite{};       // what is not a number; "": all are
   std::optional<Error> failed{};  // what the file system answered
   static auto fields(auto& m) { return std::tie(m.table, m.non_finite, m.failed); }
 };

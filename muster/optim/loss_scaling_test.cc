@@ -26,7 +26,7 @@ TEST(LossScaling, TheScaleGrowsAfterGoodStepsAndHalvesAfterABadOne) {
   EXPECT_EQ(scale, (LossScale{32768, 0})) << "a bad step begins the count anew";
   EXPECT_EQ(next_loss_scale(options, {1.5, 2}, false), (LossScale{1, 0}));
   EXPECT_EQ(next_loss_scale(options, {1, 0}, false), (LossScale{1, 0}));
-  const double largest = std::ldexp(1.0, 127);  // twice that is no float32
+  const double largest = std::ldexp(1.0, 127);  // twice that is not float32
   EXPECT_EQ(next_loss_scale(options, {largest, 2}, true), (LossScale{largest, 0}));
 }
 

@@ -63,7 +63,7 @@ class MUSTER_EXPORT Cluster {
   // several workers, LibTorch computes in this process with as many threads as MUSTER_THREADS or
   // OMP_NUM_THREADS says, or with its share of the machine's cores. Throws
   // InvalidArgument for a TF_CONFIG or variables of a launcher that do not describe one, and in a
-  // task that is no worker; Timeout naming the workers that did not appear; Unavailable when an
+  // task that is not a worker; Timeout naming the workers that did not appear; Unavailable when an
   // address is in use.
   explicit Cluster(const ClusterOptions& options = {});
   // The clean end of the run, of which join() is a part: call join() after the loop yourself where

@@ -248,7 +248,7 @@ void convert_sync_batchnorm(torch::nn::Module& module) {
   });
   if (!members.empty()) {
     throw invalid_argument(
-        fmt::format("not supported: converting a BatchNorm that is no part of a "
+        fmt::format("not supported: converting a BatchNorm that is not part of a "
                     "torch::nn::Sequential: {}",
                     join(members, ", ")),
         "declare these members as muster::SyncBatchNorm; options and checkpoints stay the same");

@@ -237,7 +237,7 @@ HeartbeatReply CoordinatorState::heartbeat(const Caller& caller, Phase phase, in
                                            double now) {
   const Membership::Member* member = members_.find(caller);
   if (!member) return {.failure = failure_for(caller), .epoch = epoch_};
-  // A beat alone is no progress.
+  // A beat alone is not a progress.
   const bool moved = step != member->place.step || phase != member->place.phase;
   const int rank = rank_of(caller.task);
   if (members_.heartbeat(caller, now, MemberPlace{phase, step}) && moved && rank >= 0)
@@ -278,7 +278,7 @@ void CoordinatorState::find_stuck(double now) {
 std::optional<Verdict> CoordinatorState::turn_away(const Caller& caller) const {
   if (members_.find(caller) == nullptr || failure_) return verdict_of_failure(caller);
   if (rank_of(caller.task) >= 0) return std::nullopt;
-  return refuse(fmt::format("{} is no member of the group: it may watch and tell where it is",
+  return refuse(fmt::format("{} is not a member of the group: it may watch and tell where it is",
                             readable_task(caller.task)));
 }
 

@@ -33,7 +33,7 @@ struct RosterEntry {
   std::string address{};  // "host:port", for messages
 };
 
-// Where a task that is no member yet says that it belongs.
+// Where a task that is not a member yet says that it belongs.
 struct Seat {
   int rank = -1;  // -1: an observer
   int world_size = 0;
@@ -153,7 +153,7 @@ class CoordinatorState {
 
   // -1 for an observer.
   int rank_of(const std::string& task) const;
-  // Whom these calls are not for: who is no member, or whose group has failed.
+  // Whom these calls are not for: who is not a member, or whose group has failed.
   std::optional<Verdict> turn_away(const Caller& caller) const;
   // Nothing where no earlier process of the caller's task is in its way.
   std::optional<Verdict> wait_as_twin(Membership& others, const Caller& caller, double now);

@@ -42,8 +42,9 @@ int64_t KeyValueStore::add(const std::string& key, int64_t amount) {
     const std::string& text = it->second;
     auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (code != std::errc() || end != text.data() + text.size()) {
-      throw invalid_argument(fmt::format(
-          "key \"{}\" holds {} bytes that are no number; cannot add {}", key, text.size(), amount));
+      throw invalid_argument(
+          fmt::format("key \"{}\" holds {} bytes that are not numbers; cannot add {}", key,
+                      text.size(), amount));
     }
   }
   int64_t sum = 0;

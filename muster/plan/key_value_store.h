@@ -22,7 +22,7 @@ class KeyValueStore {
   // Nothing if the key does not exist.
   std::optional<std::string> get(const std::string& key) const;
   // A missing key counts as 0; the sum is stored as decimal text. Throws InvalidArgument when the
-  // value is no number, or the sum leaves 64 bits.
+  // value is not a number, or the sum leaves 64 bits.
   int64_t add(const std::string& key, int64_t amount);
   // True when there was something to erase.
   bool erase(const std::string& key);

@@ -11,7 +11,7 @@
 // - A heartbeat counts for the process that sends it, and for no other of its task.
 // - Silence of more than heartbeat_timeout, a connection that is broken for more than
 //   reconnect_timeout, and the end of its process that its host sees: a member is lost, once.
-// - Goodbye: it has left, which is no loss. Nor is the end of one that is done.
+// - Goodbye: it has left, which is not a loss. Nor is the end of one that is done.
 // - A task that has left or was lost joins again like a new one.
 //
 // Every wait for a peer has its time-out by one of these names, here and elsewhere: join_timeout,
@@ -101,7 +101,7 @@ class MUSTER_PART_EXPORT Membership {
   void done(const Caller& caller);
   // The state it had; nothing where the process is not here.
   std::optional<State> goodbye(const Caller& caller);
-  // Its process is gone, and said nothing. What to say of it; nothing where it is no loss.
+  // Its process is gone, and said nothing. What to say of it; nothing where it is not a loss.
   std::optional<Failure> lose(const Caller& caller, std::string reason);
   // Returns the tasks that are lost by now; each loss is reported once. Called a few times per
   // heartbeat_timeout: a gap of more than half of it was a standstill of this process, and is not

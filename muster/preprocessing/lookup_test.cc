@@ -116,7 +116,7 @@ TEST(LookupTest, SpecialTokensMayStandInFront) {
 
 TEST(LookupTest, MaxTokensCountsSpecialOnes) {
   const StringLookup lookup = StringLookup({.max_tokens = 4, .mask_token = "b"}).adapt(words());
-  // The mask takes one place, unknown tokens another; "b" is no token.
+  // The mask takes one place, unknown tokens another; "b" is not a token.
   EXPECT_THAT(lookup.vocabulary(), ElementsAre("b", "[UNK]", "d", "z"));
   const StringLookup padded =
       StringLookup(

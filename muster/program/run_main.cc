@@ -46,7 +46,7 @@ void tell_others(const Error& error) {
 }
 
 int report(const Error& error) {
-  // A request that was granted is no error.
+  // A request that was granted is not an error.
   if (error.kind() == ErrorKind::kCancelled) {
     log::info(error.message() + (error.hint().empty() ? "" : "; " + error.hint()));
   } else {

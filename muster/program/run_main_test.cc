@@ -222,7 +222,7 @@ TEST(GuardMainDeathTest, ShortMemoryIsALineAndAnExitCode) {
               ::testing::ExitedWithCode(1), "");
 }
 
-// Lines of the program appear among the lines of its log, though standard output is no terminal.
+// Lines of the program appear among the lines of its log, though standard output is not a terminal.
 TEST(GuardMainTest, EachLineThatAProgramPrintsIsWrittenAtOnce) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);

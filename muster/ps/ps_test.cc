@@ -442,7 +442,7 @@ TEST_F(LedgerHostTest, AChiefThatIsGoneHoldsNoCut) {
   EXPECT_EQ(ask(commit, worker(1)).state, Commit::kWait);
   host_.leave(0, 7);
   EXPECT_EQ(ask(commit, worker(1)).state, Commit::kAccepted);
-  // An earlier process of a task that has come again is no news.
+  // An earlier process of a task that has come again is not news.
   ask(ledger::Join(), later(0));
   host_.leave(0, 7);
   EXPECT_NE(claim(later(0)), 0);

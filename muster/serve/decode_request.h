@@ -29,7 +29,7 @@ struct DecodedRequest {
 
 // Reads `body`. For classify and regress without a name, the default signature is meant where it is
 // for that, else the only one that is. Throws InvalidArgument, which names the place and says what
-// was expected, for a body that is no JSON or nested too deeply, a missing or unknown key, an
+// was expected, for a body that is not JSON or nested too deeply, a missing or unknown key, an
 // unknown signature or one for something else, a value of another type, a number that is not finite
 // in its dtype, lists of unequal length, and no rows at all.
 DecodedRequest decode_request(Verb verb, std::string_view body,

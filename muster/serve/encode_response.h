@@ -12,7 +12,7 @@ namespace muster::inline v0_1::serve {
 
 // {"predictions": [...]}: a value for each row; with several outputs an object for each row. NaN
 // and infinity are written as NaN, Infinity and -Infinity, as TensorFlow Serving does. Bytes are a
-// text; {"b64": "..."} where the output's name ends with "_bytes" or they are no UTF-8. Throws
+// text; {"b64": "..."} where the output's name ends with "_bytes" or they are not UTF-8. Throws
 // InvalidArgument for an output that has not `rows` rows.
 std::string encode_predictions(const Arrays& outputs, int64_t rows);
 // {"outputs": ...}: the array; with several outputs an object of arrays.

@@ -4,7 +4,7 @@
 // A connection has a thread while it is open. Beyond max_connections one is told 503 and closed.
 // What a client sends is bounded in size (max_body_bytes: 413; 16 KiB of a head: 431) and in time
 // (request_time: 408); all bytes of a request count, those of its head and between its chunks too.
-// What is no request by the letter of RFC 9112 is refused, and its connection is closed: what
+// What is not a request by the letter of RFC 9112 is refused, and its connection is closed: what
 // follows on it might be taken for another request than the client, or a proxy, sent.
 #pragma once
 

@@ -103,7 +103,7 @@ TEST(RequestParserTest, ARefusalNamesWhatIsWrong) {
             "the head gives more than one host");
   EXPECT_THAT(message("\x16\x03\x01"), HasSubstr("https is not spoken here"));
   EXPECT_THAT(message("GET / HTTP/1.3\r\n\r\n"), HasSubstr("the version of HTTP is not 1.1"));
-  EXPECT_EQ(message("GET /%g0 HTTP/1.1\r\nHost: a\r\n\r\n"), "'/%g0' is no path");
+  EXPECT_EQ(message("GET /%g0 HTTP/1.1\r\nHost: a\r\n\r\n"), "'/%g0' is not a path");
 }
 
 }  // namespace

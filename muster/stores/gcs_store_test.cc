@@ -240,7 +240,7 @@ TEST_F(GcsStoreTest, ChecksumsAreCompared) {
   EXPECT_THAT(what(written), HasSubstr("the service has 7 bytes"));
 }
 
-// 200 is no success where the body is an error, in the words of either of the two APIs.
+// 200 is not a success where the body is an error, in the words of either of the two APIs.
 TEST_F(GcsStoreTest, ABodyThatIsAnErrorIsNoSuccess) {
   service_.set_parts(true);
   const std::string large = random_bytes(1'000'000);

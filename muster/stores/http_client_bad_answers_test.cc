@@ -1,4 +1,4 @@
-// Answers that are no good HTTP: an error, and never another file than the one that is there.
+// Answers that are not good HTTP: an error, and never another file than the one that is there.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -159,7 +159,8 @@ TEST(HttpLies, AnAnswerThatIsNoPage) {
   EXPECT_EQ(server.asked(), 1);
 }
 
-// A length that is not given is no size of 0, by which a file that is there would be written again.
+// A length that is not given is not a size of 0, by which a file that is there would be written
+// again.
 TEST(HttpLies, ASizeThatIsNotGivenIsNotNothing) {
   const Parrot server(with_headers("200 OK", "ETag: \"1\"\r\n"));
   const auto looked = internal::quick_s3_store({{"AWS_ENDPOINT_URL", server.url()},

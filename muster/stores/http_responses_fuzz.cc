@@ -43,7 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto again = parse_object_name("s3", name.value().uri());
     fuzz::require(again.ok() && again.value().uri() == name.value().uri(),
                   "a name is read as it is written");
-    fuzz::require(!name.value().key.ends_with('/'), "a file is no marker of a folder");
+    fuzz::require(!name.value().key.ends_with('/'), "a file is not a marker of a folder");
     fuzz::require(text.find(name.value().key) != std::string::npos, "a name is kept as it is");
   }
   if (fault_of_path(text).empty()) {

@@ -101,7 +101,7 @@ TEST(Listing, WhatDoesNotLieInTheFolderIsRefused) {
       {"other/", "does not lie in it"},
       {"data/a/b/", "lies in a folder below"},
       {"data//", ""},  // an empty name: left out, and said
-      {"data/a", "is no folder"},
+      {"data/a", "is not a folder"},
       {"/", "does not lie in it"}};
   for (const auto& [prefix, fault] : prefixes) {
     liars.lie({.keys = {"data/good.csv"}, .prefixes = {prefix}});
@@ -239,7 +239,7 @@ TEST(Listing, AListThatDoesNotEndIsAnError) {
       [](const std::string& next) { return page_of({"data/x" + next}, after(next)); });
   EXPECT_THAT(list(ever_more), HasSubstr("has no end"));
   EXPECT_EQ(ever_more.pages(), 100'000);
-  // Empty pages are no end, and none is asked for after one that is enough.
+  // Empty pages are not end, and none is asked for after one that is enough.
   PagesService late([](const std::string& next) {
     return next == "900" ? page_of({"data/a"}, "x") : page_of({}, after(next));
   });

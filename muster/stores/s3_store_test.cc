@@ -230,7 +230,7 @@ TEST_F(S3StoreTest, AnErrorBehindAStatusOf200IsSeen) {
   EXPECT_THAT(service_.server().requests("POST /bucket/f?uploadId"), SizeIs(2));
 }
 
-// Whatever the request, 200 is no success where the body is an error: what would pass is tried
+// Whatever the request, 200 is not a success where the body is an error: what would pass is tried
 // again, what would not is told.
 TEST_F(S3StoreTest, ABodyThatIsAnErrorIsNoSuccess) {
   const std::string large = random_bytes(1'000'000);
@@ -328,7 +328,7 @@ TEST_F(S3StoreTest, AListThatIsCutOffIsAnError) {
   }
 }
 
-// Some services live below a path, which is no part of the host.
+// Some services live below a path, which is not part of the host.
 TEST_F(S3StoreTest, EndpointsBelowAPathAreSignedAsTheyAreSent) {
   std::string sent;
   std::string expected;

@@ -352,7 +352,7 @@ TEST_F(CredentialsTest, FilesThatAreWrongAreNamed) {
   EXPECT_THAT(error_of(file("b", R"({"type": "external_account"})")),
               HasSubstr("'external_account', which are not read here"));
   EXPECT_THAT(error_of(file("c", R"({"type": "service_account", "private_key": "x"})")),
-              HasSubstr("is no RSA key in PEM"));
+              HasSubstr("is not a RSA key in PEM"));
 }
 
 }  // namespace

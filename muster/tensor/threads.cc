@@ -17,7 +17,7 @@ namespace {
 
 std::atomic<int> configured{0};
 
-// Reads the first number of a list. OpenMP itself complains about text that is no number.
+// Reads the first number of a list. OpenMP itself complains about text that is not a number.
 int threads_of_openmp() {
   const char* text = std::getenv("OMP_NUM_THREADS");
   return text == nullptr ? 0 : std::atoi(text);

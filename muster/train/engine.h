@@ -111,7 +111,7 @@ class MUSTER_PART_EXPORT Engine {
   // which may be nullptr if it is unknown.
   distribute::StepResult train(const distribute::StepInput& input, const Batch* batch);
   distribute::StepResult apply_accumulated();
-  // From now on a step that is not finite is no error of the two: nothing is updated, and
+  // From now on a step that is not finite is not an error of the two: nothing is updated, and
   // StepResult::finite says so. Call it on all replicas.
   void report_non_finite();
   // Where the last of these came from, on the replica that has it; "" on others.

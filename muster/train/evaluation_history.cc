@@ -61,7 +61,7 @@ bool EvaluationHistory::read() {
 
 void EvaluationHistory::add(int64_t global_step, const std::map<std::string, double>& results) {
   for (const auto& [name, value] : results) {
-    // A step is no result, in events neither.
+    // A step is not a result, in events neither.
     if (name != "global_step") values_[name][global_step] = static_cast<float>(value);
   }
 }

@@ -311,7 +311,7 @@ optim::Optimizer ModelContext::optimizer(const optim::Optimizer& optimizer) {
 }
 
 RandomKey ModelContext::random_key(const std::string& name) const {
-  // Our own draws are no operations of LibTorch: a trace would hold their numbers as constants.
+  // Our own draws are not operations of LibTorch: a trace would hold their numbers as constants.
   if (is_tracing()) refuse_tracing("random_key(\"" + name + "\")", "it draws random numbers");
   return key_of_step(seed_, global_step_, replica_, batch_, name);
 }

@@ -23,7 +23,7 @@ uint64_t shuffle_seed_of(const ReplicaInput& input) {
   return input.batches().save().at("seed").get<uint64_t>();
 }
 
-// Steps of another size are no error, but learning rates and numbers of steps were chosen for one.
+// Steps of another size are not error, but learning rates and numbers of steps were chosen for one.
 void tell_of_batch_size(const Engine& engine, int64_t examples) {
   const int64_t before = engine.restored_inputs().value(
       json::json_pointer("/trained_with/examples_per_step"), int64_t{0});

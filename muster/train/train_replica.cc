@@ -361,7 +361,7 @@ class Run final : public RunCourse {
 };
 
 // A task that was asked to stop while it evaluates, or while it waits for a task that does, has
-// nothing to save; and when all tasks are asked, the end of the others is no failure.
+// nothing to save; and when all tasks are asked, the end of the others is not a failure.
 Error as_stop(const Error& error, bool idle) {
   const int signal = stop_signal();
   const bool evaluating = idle && error.kind() == ErrorKind::kCancelled;

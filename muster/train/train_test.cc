@@ -140,7 +140,7 @@ TEST(ModelContextTest, AFunctionThatANameHidesIsRefused) {
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(error.message(), HasSubstr("the name \"hidden\""));
   EXPECT_THAT(error.hint(), HasSubstr("a different name"));
-  // So are functions that are no lambdas.
+  // So are functions that are not lambdas.
   context.model("plain", plain_layer);
   EXPECT_THAT(message_of([&] { context.model("plain", other_plain_layer); }), HasSubstr("plain"));
 }

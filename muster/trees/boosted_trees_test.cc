@@ -324,7 +324,7 @@ TEST(BoostedTreesInputTest, APredictionNeedsTheFeaturesOfTheTrees) {
       Dataset::from_tensor_slices(Element::dict({{"kind", rows.kind}, {"y", rows.label}})).batch(9);
   EXPECT_THAT(message_of([&] { predicted(model, lacking, "predictions"); }),
               AllOf(HasSubstr("no feature 'weight'"), HasSubstr("'kind', 'y'")));
-  // Trees of other features, or of other logits, are no beginning.
+  // Trees of other features, or of other logits, are not a beginning.
   BoostedTreesRegressor more({.n_trees = 3}, trees_config(directory.path()));
   EXPECT_THAT(message_of([&] { more.train([&] {
                                  return points({1, 2}, {0, 1});

@@ -157,7 +157,7 @@ Ensemble Ensemble::from_checkpoint(const Checkpoint& checkpoint, const std::stri
   if (!said.is_object() || !said.contains("features") || !said["features"].is_array())
     throw corrupt(name + " does not say which features its trees ask");
   for (const nlohmann::json& entry : said["features"]) {
-    if (!entry.is_string()) throw corrupt(name + " has a feature whose name is no text");
+    if (!entry.is_string()) throw corrupt(name + " has a feature whose name is not text");
     ensemble.features.push_back(entry.get<std::string>());
   }
   if (const auto in_double = said.find("in_double"); in_double != said.end()) {
@@ -175,7 +175,7 @@ Ensemble Ensemble::from_checkpoint(const Checkpoint& checkpoint, const std::stri
     threshold = values_of<double>(checkpoint, "threshold", kFloat64, name);
   }
   if (const auto objective = said.find("objective"); objective != said.end()) {
-    if (!objective->is_string()) throw corrupt(name + " has an objective whose name is no text");
+    if (!objective->is_string()) throw corrupt(name + " has an objective whose name is not text");
     ensemble.objective = objective->get<std::string>();
   }
   size_t at = 0;

@@ -104,7 +104,8 @@ TEST(ExportTreesTest, TheReceiverHasTheFeaturesOfTheTrees) {
   EXPECT_THAT(fails({{"kind", {kInt64, {1, 1}}}}), HasSubstr("has the shape [1, 1]"));
 }
 
-// A day such as 20180131 is no float32: the trees tell it from the next one, and so does an export.
+// A day such as 20180131 is not float32: the trees tell it from the next one, and so does an
+// export.
 TEST(ExportTreesTest, DaysAreToldApart) {
   const TempDirectory directory;
   std::vector<int64_t> days, labels;

@@ -406,7 +406,7 @@ std::string refreshed(std::string_view shown, std::string_view printed,
                       const CompareOptions& options) {
   const std::vector<std::string> old = lines_of(shown);
   std::vector<std::string> now = lines_of(printed);
-  std::vector<size_t> kept;  // lines of `old` that are no gap
+  std::vector<size_t> kept;  // lines of `old` that are not a gap
   for (size_t i = 0; i < old.size(); ++i) {
     if (!is_gap(old[i])) kept.push_back(i);
   }

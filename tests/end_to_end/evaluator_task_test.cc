@@ -156,7 +156,7 @@ TEST(EvaluatorRun, IsStoppedWhereAWorkerIsLost) {
 
 TEST(EvaluatorRun, EvaluatesTheLastCheckpointOfOneThatFails) {
   const TempDirectory directory;
-  // The loss is no number at step 2, after the checkpoint of step 0.
+  // The loss is not a number at step 2, after the checkpoint of step 0.
   const Ran ran = run(muster_run(
       {"--evaluator"}, mnist(directory / "m", {"--max_steps=20", "--learning_rate=1e30"})));
   EXPECT_EQ(ran.code, 1) << ran.output;

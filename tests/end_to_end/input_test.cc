@@ -89,7 +89,7 @@ TEST(DataDir, MissingTruncatedAndForeignFilesAreNamed) {
   write_file(images, good.substr(0, good.size() / 2));
   expect_error(run(command), 1, "'" + images + "' is cut short");
   write_file(images, "<html>" + good);
-  expect_error(run(command), 1, "'" + images + "' is no IDX file");
+  expect_error(run(command), 1, "'" + images + "' is not an IDX file");
   write_file(images, "");
   expect_error(run(command), 1, images);
   EXPECT_FALSE(std::filesystem::exists(model));

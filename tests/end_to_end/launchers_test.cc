@@ -120,8 +120,8 @@ TEST_F(SlurmTest, TasksOfOneNodeAndOfTwo) {
   const Ran one =
       run(Words{"srun", "-N", "1", "-n", "2"} + training(directory_ / "one"), slurm.environment());
   expect_as_under_muster_run(one, "one", "started by Slurm step 1.0");
-  // Both nodes are this machine, and their names are no hosts. In an allocation of salloc, the step
-  // has the name of a shell, and is none.
+  // Both nodes are this machine, and their names are not hosts. In an allocation of salloc, the
+  // step has the name of a shell, and is none.
   Variables variables = slurm.environment();
   variables["MASTER_ADDR"] = "127.0.0.1";
   const Ran two =

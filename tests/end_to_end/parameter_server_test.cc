@@ -117,7 +117,7 @@ TEST(ParameterServers, AChiefThatDiesGoesOnFromWhatTheServersHave) {
 }
 
 // The chief is killed when servers have written their parts of a checkpoint, and the file that
-// names them is not there yet: what is left is no checkpoint, and is tidied.
+// names them is not there yet: what is left is not a checkpoint, and is tidied.
 TEST(ParameterServers, AChiefThatDiesBetweenPartsAndTheirIndexLeavesNoTornCheckpoint) {
   ServedRun run(1, 2, {"--epochs=100000", "--save_checkpoints_steps=20"});
   // Parts of a step whose index is not there; "" where there are none.

@@ -75,7 +75,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   });
   if (!event.ok()) return 0;
   const Result<std::string> encoded = formats::encode_event(event.value());
-  // Kinds that cannot be written, and tags that are no UTF-8, are read anyway.
+  // Kinds that cannot be written, and tags that are not UTF-8, are read anyway.
   if (!encoded.ok()) return 0;
   const Result<formats::Event> again = formats::decode_event(bytes_of(encoded.value()));
   fuzz::require(again.ok(), "what was written can be read");

@@ -25,7 +25,7 @@ void read_message(const uint8_t* data, size_t size) {
     require(net::encode(net::decode<Message>(written)) == written,
             "what is written is read as it is");
   } catch (const Error& error) {
-    require(error.kind() == ErrorKind::kCorrupt, "what is no message is Corrupt");
+    require(error.kind() == ErrorKind::kCorrupt, "what is not a message is Corrupt");
   }
 }
 

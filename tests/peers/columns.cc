@@ -47,7 +47,7 @@ DType number_dtype(const std::string& name) {
   if (name == "float64") return kFloat64;
   if (name == "int32") return kInt32;
   if (name == "int64") return kInt64;
-  throw std::runtime_error(name + " is no dtype of numbers");
+  throw std::runtime_error(name + " is not a dtype of numbers");
 }
 
 data::FeatureDType category_dtype(const Json& spec) {
@@ -68,7 +68,7 @@ std::function<Tensor(const Tensor&)> normalizer(const Json& spec) {
 
 FeatureColumn one_column(const Json& spec, const std::string& folder) {
   const std::vector<FeatureColumn> columns = peer_columns(Json::array({spec}), folder);
-  if (columns.size() != 1) throw std::runtime_error("shared embeddings are no single column");
+  if (columns.size() != 1) throw std::runtime_error("shared embeddings are not a single column");
   return columns.front();
 }
 

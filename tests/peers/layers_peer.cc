@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::json;
 
 // Variables begin with the weights of the case, in Keras's order: trainable ones in the order in
-// which they are made, and then the others. The state of a stateful layer is no weight in Keras.
+// which they are made, and then the others. The state of a stateful layer is not a weight in Keras.
 class GivenWeights final : public VariableStore {
  public:
   explicit GivenWeights(const PeerCase& a_case) {

@@ -34,7 +34,7 @@ double number(const Json& value) {
     if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
     if (text == "inf") return std::numeric_limits<double>::infinity();
     if (text == "-inf") return -std::numeric_limits<double>::infinity();
-    throw std::runtime_error("'" + text + "' is no number");
+    throw std::runtime_error("'" + text + "' is not a number");
   }
   if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
   return value.get<double>();
@@ -143,7 +143,7 @@ Tensor PeerArray::tensor() const {
     for (const Json& value : values) numbers.push_back(number(value));
     return torch::tensor(numbers, kFloat64).reshape(shape).to(type);
   }
-  throw std::runtime_error("an array of " + dtype + " is no tensor");
+  throw std::runtime_error("an array of " + dtype + " is not a tensor");
 }
 
 std::vector<std::string> PeerArray::texts() const { return values.get<std::vector<std::string>>(); }

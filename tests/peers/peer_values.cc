@@ -27,7 +27,7 @@ PeerArray peer_array(const Value& value) {
 }
 
 std::string bytes_of_hex(std::string_view hex) {
-  if (hex.size() % 2 != 0) throw std::runtime_error("an odd number of digits is no bytes");
+  if (hex.size() % 2 != 0) throw std::runtime_error("an odd number of digits is not bytes");
   std::string bytes;
   for (size_t i = 0; i < hex.size(); i += 2)
     bytes += static_cast<char>(std::stoi(std::string(hex.substr(i, 2)), nullptr, 16));

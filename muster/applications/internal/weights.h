@@ -50,7 +50,7 @@ class Weights {
 
   // A program's names may stand after one of these prefixes.
   void prefixes(const std::string& program, std::vector<std::string> prefixes);
-  // Tensors of these names are no weights of the application. A star at the beginning or the end
+  // Tensors of these names are not weights of the application. A star at the beginning or the end
   // stands for anything.
   void ignore(const std::string& program, const std::string& pattern);
   // A file's tensors `first` and `second`, where it has both, must be equal: the application has

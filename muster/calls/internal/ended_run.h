@@ -10,7 +10,7 @@
 namespace muster::inline v0_1::distribute {
 
 // Nothing is written, and no run has ended, without a model_dir or a job's name. A note that cannot
-// be written is no error: the chief then waits as it would without it.
+// be written is not an error: the chief then waits as it would without it.
 void note_end_of_run(FileSystem& fs, const std::string& model_dir, const std::string& job);
 bool run_has_ended(FileSystem& fs, const std::string& model_dir, const std::string& job);
 

@@ -33,7 +33,7 @@ class DnnPart {
 
   // Gives [batch, units], and shows how the numbers after each layer are distributed, and which
   // part of them is 0. Throws InvalidArgument, which begins with the estimator, for features that
-  // are no dict, or that the columns refuse.
+  // are not a dict, or that the columns refuse.
   Tensor logits(const Features& features, ModelContext& context) const;
 
  private:

@@ -141,7 +141,7 @@ Tensor KMeansPart::points_of(const Features& features, ModelContext& context) co
   for (const std::string& key : keys)
     parts.push_back(as_points(features.value(key), "the feature '" + key + "' is"));
   if (parts.empty()) {
-    throw invalid_argument(fmt::format("{}: the features are {}, which is no tensor and no dict",
+    throw invalid_argument(fmt::format("{}: the features are {}, which is not a tensor and no dict",
                                        kKMeans, features.element().describe()),
                            "an element of the input is the features, or (features, labels)");
   }

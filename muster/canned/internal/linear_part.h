@@ -22,7 +22,7 @@ class LinearPart {
              feature_column::Combiner sparse_combiner);
 
   // Returns [batch, units], and shows "bias" and "fraction_of_zero_weights". Throws
-  // InvalidArgument, which begins with the estimator, for features that are no dict, or that the
+  // InvalidArgument, which begins with the estimator, for features that are not a dict, or that the
   // columns refuse.
   Tensor logits(const Features& features, ModelContext& context) const;
 

@@ -33,10 +33,10 @@ class RnnPart {
 
   struct Output {
     Tensor logits{};  // [batch, units], or [batch, steps, units] of all steps
-    Tensor mask{};    // bool [batch, steps]: true for steps that are no padding
+    Tensor mask{};    // bool [batch, steps]: true for steps that are not padding
   };
   // Shows how long the sequences are. Throws InvalidArgument, which begins with the estimator, for
-  // features that are no dict, or that the columns refuse.
+  // features that are not a dict, or that the columns refuse.
   Output operator()(const Features& features, ModelContext& context) const;
 
  private:

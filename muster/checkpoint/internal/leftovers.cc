@@ -51,7 +51,7 @@ void remove_leftover(FileSystem& fs, const std::string& path) {
   }
 }
 
-// The names of the parts of the checkpoint in `file`; those that are no names of parts of its step
+// The names of the parts of the checkpoint in `file`; those that are not names of parts of its step
 // may be anybody's files. Throws what open_checkpoint() throws.
 std::set<std::string> parts_of(FileSystem& fs, const std::string& file) {
   const auto reader = open_checkpoint(fs, file);

@@ -96,7 +96,7 @@ bool is_for_host(const std::string& text, const std::string& host) {
   if (!certificate) return false;
   const bool is_for = X509_check_ip_asc(certificate.get(), host.c_str(), 0) == 1 ||
                       X509_check_host(certificate.get(), host.data(), host.size(), 0, nullptr) == 1;
-  ERR_clear_error();  // a name is no number
+  ERR_clear_error();  // a name is not a number
   return is_for;
 }
 

@@ -15,7 +15,7 @@ struct TlsFiles {
   std::string authority{};
 };
 
-// Throws InvalidArgument, naming variable and file, when one of the texts is no PEM of its kind,
+// Throws InvalidArgument, naming variable and file, when one of the texts is not a PEM of its kind,
 // the certificate or all authorities are out of date, or the key does not belong to the
 // certificate.
 void check_identity(const TlsIdentity& identity, const TlsFiles& files);

@@ -136,7 +136,7 @@ bool Connection::begin_message() {
   if (buffered() < static_cast<int64_t>(sizeof(header))) return false;
   std::memcpy(&header, unread(), sizeof(header));
   if (header.magic != kMessageMagic || header.bytes < 0 || header.bytes > kMostBytes) {
-    close("what came is no message of Muster's");
+    close("what came is not a message of Muster's");
     return false;
   }
   const auto receive = std::ranges::find(receives_, header.tag, &Transfer::tag_);

@@ -26,7 +26,7 @@ class DeviceBackend {
   virtual void enqueue(const Operation& operation, const c10::Stream& stream) = 0;
   // Throws what is known to keep operations from ending.
   virtual void check() = 0;
-  // Ends those that are enqueued, and is no group any more; also while another thread is in
+  // Ends those that are enqueued, and is not a group any more; also while another thread is in
   // enqueue(), which then throws. Only the first call counts.
   virtual void abort() noexcept = 0;
 };

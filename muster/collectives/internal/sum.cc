@@ -78,8 +78,8 @@ void sum(std::byte* out, std::span<const std::byte* const> inputs, int64_t count
   if (inputs.size() == 2) {
     const Stored* a = elements<Element>(inputs[0]);
     const Stored* b = elements<Element>(inputs[1]);
-    // The same element of `out` and one input may be the same memory: that is no dependency between
-    // iterations.
+    // The same element of `out` and one input may be the same memory: that is not a dependency
+    // between iterations.
 #pragma GCC ivdep
     for (int64_t i = 0; i < count; ++i) {
       to[i] = Element::narrow(Element::widen(a[i]) + Element::widen(b[i]));

@@ -29,8 +29,8 @@ AddressList parse(const std::string& host, const std::string& port) {
   hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
   addrinfo* list = nullptr;
   if (const int code = getaddrinfo(host.c_str(), port.c_str(), &hints, &list); code != 0) {
-    throw Error(ErrorKind::kUnavailable,
-                fmt::format("'{}' port '{}' is no address: {}", host, port, gai_strerror(code)));
+    throw Error(ErrorKind::kUnavailable, fmt::format("'{}' port '{}' is not an address: {}", host,
+                                                     port, gai_strerror(code)));
   }
   return {list, &freeaddrinfo};
 }

@@ -82,7 +82,7 @@ void MemberSession::beat_until_closed() {
 }
 
 void MemberSession::give_up_if_lost(const CoordinatorWatch& watch) {
-  // After done() nothing is expected of the coordinator any more: its end is no loss.
+  // After done() nothing is expected of the coordinator any more: its end is not a loss.
   if (finished_ || closing_) return;
   std::optional<std::string> reason = watch.why_lost(now());
   if (!reason) return;

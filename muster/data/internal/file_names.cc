@@ -17,7 +17,7 @@ std::string digest_of_names(std::span<const std::string> paths) {
           std::mismatch(common.begin(), common.end(), path.begin(), path.end());
       common = common.substr(0, static_cast<size_t>(end - common.begin()));
     }
-    // Names that begin alike are no directory.
+    // Names that begin alike are not a directory.
     const size_t directory =
         common.rfind('/') == std::string_view::npos ? 0 : common.rfind('/') + 1;
     for (const std::string& path : paths) names += path.substr(directory) + '\n';

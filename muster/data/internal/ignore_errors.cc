@@ -13,7 +13,7 @@ int64_t IgnoreErrorsStream::skip(int64_t count, std::exception_ptr* lost) {
 }
 
 int64_t IgnoreErrorsStream::told(int64_t got, int64_t wanted) {
-  // A data set that a stage makes while it runs is no pass of its own.
+  // A data set that a stage makes while it runs is not a pass of its own.
   if (got < wanted && !run_.stopping() && run_.scope().empty()) run_.left_out().end_of_pass();
   return got;
 }

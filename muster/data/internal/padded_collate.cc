@@ -57,7 +57,7 @@ void check_fill(double fill, DType dtype) {
   // Within the bounds of the dtype it survives the way there and back.
   if (whole && torch::scalar_tensor(fill, at::kDouble).to(dtype).item<double>() == fill) return;
   throw invalid_argument(
-      fmt::format("padded_batch: the padding value {} is no {}", fill, dtype_name(dtype)),
+      fmt::format("padded_batch: the padding value {} is not {}", fill, dtype_name(dtype)),
       "give a value of the dtype in padding_values");
 }
 

@@ -63,8 +63,8 @@ class OriginMarker {
 };
 
 // The tag after a stage with several inputs, which may number their elements alike: it tells apart
-// the same `tag` in inputs with unequal `outer`. Its index is negative, since it is no place in the
-// data.
+// the same `tag` in inputs with unequal `outer`. Its index is negative, since it is not a place in
+// the data.
 SourceIndex tag_within(const SourceIndex& outer, const SourceIndex& tag);
 
 // Describes the place of an element that the pipeline ending in `node` gives.

@@ -48,7 +48,7 @@ class RunningIterator final : public Iterator {
         (state.contains("pass") &&
          (!has("pass", &json::is_number_integer) || state["pass"].get<int64_t>() < 0))) {
       throw invalid_argument(
-          fmt::format("this is no saved input position: {}", state.dump().substr(0, 200)),
+          fmt::format("this is not a saved input position: {}", state.dump().substr(0, 200)),
           fmt::format("a position has \"format\": \"{}\"", kFormat));
     }
     check_identity(state["pipeline"], stream_->identity());
@@ -56,7 +56,7 @@ class RunningIterator final : public Iterator {
     for (const json& number : state["position"]) {
       if (!number.is_number_integer()) {
         throw invalid_argument(
-            fmt::format("the saved position holds {}, which is no whole number", number.dump()));
+            fmt::format("the saved position holds {}, which is not a whole number", number.dump()));
       }
       numbers.push_back(number.get<int64_t>());
     }

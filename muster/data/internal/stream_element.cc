@@ -18,7 +18,7 @@ Error current_error() {
   } catch (const std::exception& error) {
     return internal_error(error.what());
   } catch (...) {
-    return internal_error("something was thrown that is no std::exception");
+    return internal_error("something was thrown that is not a std::exception");
   }
 }
 

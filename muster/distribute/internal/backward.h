@@ -8,14 +8,14 @@
 
 namespace muster::inline v0_1::distribute::internal {
 
-// Throws InvalidArgument for a gradient that is no dense tensor: embeddings of LibTorch that were
-// made with sparse(true) have such.
+// Throws InvalidArgument for a gradient that is not a dense tensor: embeddings of LibTorch that
+// were made with sparse(true) have such.
 void check_dense(const std::string& name, const Tensor& gradient);
 
 class Backward {
  public:
   // `table` must outlive this object. With `tells`, it warns if a loss depends on tensors that
-  // require a gradient but are no variables: nothing trains them.
+  // require a gradient but are not variables: nothing trains them.
   Backward(const VariableTable& table, bool tells) : table_(table), tells_(tells) {}
 
   // Backward of every distinct loss of `train_op`, whose gradient begins as `seed` times its

@@ -33,7 +33,7 @@ enum class TrainingState {
   kUnknown,    // no training now; it may start, as after a restart
   kMaybeOver,  // the end of a run is there, and it may be that of the run before
   kOver,       // no more checkpoints will come
-  kFailed,     // likewise, and the last one is no end
+  kFailed,     // likewise, and the last one is not an end
 };
 
 // Training is over if a checkpoint has reached max_steps. A run_end.json that the evaluator found

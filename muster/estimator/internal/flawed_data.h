@@ -13,7 +13,7 @@
 namespace muster::inline v0_1::testing {
 
 inline constexpr double kSteep =
-    100;  // a feature for which gradients of batch_normalized() are no number
+    100;  // a feature for which gradients of batch_normalized() are not numbers
 
 // Batches of 12 rows over all replicas, the numbers 0 to 9 except `without`. One number in the
 // second half of each of `flawed` is `value`.

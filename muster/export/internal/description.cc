@@ -163,7 +163,8 @@ ServableDescription description_from_json(const std::string& text, const std::st
     description.files = files;
     return description;
   } catch (const json::exception& error) {
-    throw corrupt(fmt::format("{} is no description of an exported model: {}", what, error.what()));
+    throw corrupt(
+        fmt::format("{} is not a description of an exported model: {}", what, error.what()));
   } catch (const Error& error) {
     throw Error(error.kind(), fmt::format("{}: {}", what, error.message()), error.hint());
   }

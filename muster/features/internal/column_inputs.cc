@@ -30,7 +30,7 @@ ColumnInputs::ColumnInputs(const char* layer, const std::vector<FeatureColumn>& 
     if (column(i).is_sequence() != sequences) {
       throw invalid_argument(
           fmt::format("{}: the column '{}' {}", layer, column(i).name(),
-                      sequences ? "is no sequence" : "is one of sequences"),
+                      sequences ? "is not a sequence" : "is one of sequences"),
           sequences ? "give it to DenseFeatures, and join both by concatenate_context_input()"
                     : "give it to SequenceFeatures");
     }

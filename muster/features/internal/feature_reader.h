@@ -46,7 +46,7 @@ std::string text_of(const CategoryValues& values, int64_t i);
 
 class FeatureReader {
  public:
-  // Throws InvalidArgument for an element that is no dict.
+  // Throws InvalidArgument for an element that is not a dict.
   explicit FeatureReader(const Element& features);
 
   // Gives nullptr when there is no value of that name.

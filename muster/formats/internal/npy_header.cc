@@ -169,10 +169,10 @@ Result<NpyHeader> parse_npy_header(std::string_view text, const std::string& nam
   std::optional<std::string> descr;
   std::optional<bool> fortran_order;
   std::optional<std::vector<int64_t>> shape;
-  if (!reader.take('{')) return damaged("is no dict");
+  if (!reader.take('{')) return damaged("is not a dict");
   while (!reader.take('}')) {
     const std::optional<std::string> key = reader.text();
-    if (!key || !reader.take(':')) return damaged("is no dict");
+    if (!key || !reader.take(':')) return damaged("is not a dict");
     if (key == "descr" && !descr) {
       if (reader.take('[')) {
         return refused(name, "is an array of records (several named fields an element)",
@@ -180,13 +180,13 @@ Result<NpyHeader> parse_npy_header(std::string_view text, const std::string& nam
                        "array[field] for field in array.dtype.names})");
       }
       descr = reader.text();
-      if (!descr) return damaged("has a 'descr' that is no text");
+      if (!descr) return damaged("has a 'descr' that is not text");
     } else if (key == "fortran_order" && !fortran_order) {
       fortran_order = reader.boolean();
       if (!fortran_order) return damaged("has a 'fortran_order' that is neither True nor False");
     } else if (key == "shape" && !shape) {
       shape = reader.shape();
-      if (!shape) return damaged("has a 'shape' that is no tuple of sizes");
+      if (!shape) return damaged("has a 'shape' that is not a tuple of sizes");
     } else {
       return damaged("has the key '" + *key + "' " +
                      (key == "descr" || key == "fortran_order" || key == "shape"
@@ -194,7 +194,7 @@ Result<NpyHeader> parse_npy_header(std::string_view text, const std::string& nam
                           : "in addition to 'descr', 'fortran_order' and 'shape'"));
     }
     if (!reader.take(',')) {
-      if (!reader.take('}')) return damaged("is no dict");
+      if (!reader.take('}')) return damaged("is not a dict");
       break;
     }
   }

@@ -139,7 +139,7 @@ uint64_t address_space() {
 bool confine(int socket, pid_t parent, const ConfinedLimits& limits) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) leave();
-  // What the parent does with signals is no affair of the child's: a crash is to end it.
+  // What the parent does with signals is not an affair of the child's: a crash is to end it.
   for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
   signal(SIGPIPE, SIG_IGN);
   sigset_t none;

@@ -317,7 +317,7 @@ constexpr auto kCut = "the file is damaged or cut short: take a copy from its so
 
 void list_hdf(ConfinedFile& file) {
   const Handle opened = open_confined(file);
-  if (!opened.good()) throw corrupt("it is no HDF5 file, or its head is damaged", kCut);
+  if (!opened.good()) throw corrupt("it is not a HDF5 file, or its head is damaged", kCut);
   const std::string encoded = encode_listing(Lister(file.bytes()).list(opened.id()));
   file.answer(bytes_of(encoded));
 }

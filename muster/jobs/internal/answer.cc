@@ -52,8 +52,9 @@ Answer::Answer(std::string what, std::string asked, std::string_view text)
     : what_(std::move(what)), asked_(std::move(asked)), said_(text.substr(0, 2000)) {
   auto parsed = parse_json(text, "the answer");
   if (!parsed.ok()) {
-    throw unexpected_answer(what_, asked_, said_,
-                            fmt::format("{} bytes that are no whole JSON document", text.size()));
+    throw unexpected_answer(
+        what_, asked_, said_,
+        fmt::format("{} bytes that are not a whole JSON document", text.size()));
   }
   json_ = std::move(parsed).value();
 }
@@ -64,8 +65,8 @@ const nlohmann::json& Answer::at(const std::string& pointer, const char* kind,
   if (json_.contains(place) && is(json_.at(place))) return json_.at(place);
   throw unexpected_answer(what_, asked_, said_,
                           pointer.empty()
-                              ? fmt::format("which is no {}", kind)
-                              : fmt::format("where {} is no {}", pointer.substr(1), kind));
+                              ? fmt::format("which is not {}", kind)
+                              : fmt::format("where {} is not {}", pointer.substr(1), kind));
 }
 
 std::string Answer::text(const std::string& pointer) const {

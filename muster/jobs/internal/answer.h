@@ -14,7 +14,7 @@ namespace muster::inline v0_1::jobs::internal {
 class Answer {
  public:
   // `what` is the failed request ("cannot ask Kubernetes for the job 'a'"), `asked` the command or
-  // the service ("kubectl get pods"), `text` its answer. Throws Unavailable if that is no JSON:
+  // the service ("kubectl get pods"), `text` its answer. Throws Unavailable if that is not JSON:
   // another try may return more.
   Answer(std::string what, std::string asked, std::string_view text);
 

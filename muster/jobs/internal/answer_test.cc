@@ -22,10 +22,11 @@ TEST(AnswerTest, MissingFieldsAreNamedWithTheToolAndItsOutput) {
     const Error error = error_of([&] { (void)answer.text(place); });
     EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
     EXPECT_THAT(error.message(), AllOf(HasSubstr("cannot do it: kubectl get pods answered"),
-                                       HasSubstr(std::string(place).substr(1) + " is no text")));
+                                       HasSubstr(std::string(place).substr(1) + " is not text")));
     EXPECT_THAT(error.hint(), HasSubstr("run the command yourself (kubectl get pods)"));
   }
-  EXPECT_THAT(error_of([&] { (void)answer.list("/metadata"); }).message(), HasSubstr("is no list"));
+  EXPECT_THAT(error_of([&] { (void)answer.list("/metadata"); }).message(),
+              HasSubstr("is not a list"));
 }
 
 // However an answer is cut, it is an Error, and never an exception of the parser's.

@@ -38,7 +38,7 @@ std::string tf_role(const JobSpec& job, const std::string& role) {
 std::string tf_config(const KubernetesMaking& making, const Pool& pool) {
   cluster::TfConfig config;
   for (const Pool& other : making.job.pools) {
-    if (other.role == "evaluator") continue;  // it is no part of the cluster
+    if (other.role == "evaluator") continue;  // it is not part of the cluster
     for (int i = 0; i < other.count; ++i) {
       config.cluster.add(
           {tf_role(making.job, other.role), i},

@@ -117,7 +117,7 @@ std::optional<LocalState> read_state(const std::string& folder) {
     state.status = status_from_json(json);
     return state;
   } catch (const nlohmann::json::exception& error) {
-    throw corrupt(fmt::format("{} is no state of a job: {}", path, error.what()),
+    throw corrupt(fmt::format("{} is not a state of a job: {}", path, error.what()),
                   "forget the job: muster jobs remove");
   }
 }

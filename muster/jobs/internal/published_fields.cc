@@ -301,7 +301,7 @@ bool is_simple(const json& value, const std::string& type) {
 void check(const json& value, const std::string& type, const std::string& path,
            std::vector<std::string>& problems) {
   if (type.starts_with('[')) {
-    if (!value.is_array()) return problems.push_back(path + " is no list");
+    if (!value.is_array()) return problems.push_back(path + " is not a list");
     for (size_t i = 0; i < value.size(); ++i) {
       check(value[i], type.substr(1, type.size() - 2), fmt::format("{}[{}]", path, i), problems);
     }
@@ -314,13 +314,13 @@ void check(const json& value, const std::string& type, const std::string& path,
     }
     return;
   }
-  if (!value.is_object()) return problems.push_back(path + " is no object");
+  if (!value.is_object()) return problems.push_back(path + " is not an object");
   for (const auto& [name, item] : value.items()) {
     const std::string place = path + "." + name;
     auto field = fields->second.find(name);
     if (field == fields->second.end()) field = fields->second.find("!" + name);
     if (field == fields->second.end()) {
-      problems.push_back(place + " is no field");
+      problems.push_back(place + " is not a field");
     } else {
       check(item, field->second, place, problems);
     }

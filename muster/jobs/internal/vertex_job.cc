@@ -160,7 +160,7 @@ class Maker {
       spec["baseOutputDirectory"]["outputUriPrefix"] = job_.job_dir;
     } else if (!job_.job_dir.empty()) {
       notes_.push_back(fmt::format(
-          "the job directory {} is no gs:// bucket: AIP_MODEL_DIR and its like are not set{}",
+          "the job directory {} is not gs:// bucket: AIP_MODEL_DIR and its like are not set{}",
           job_.job_dir,
           job_.job_dir.find("://") == std::string::npos
               ? ", and a path in the container is lost with it"

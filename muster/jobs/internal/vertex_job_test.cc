@@ -200,7 +200,7 @@ TEST(VertexJob, BadInputAndWhatIsLostAreNamed) {
   lossy.chief_in_tf_config = false;
   lossy.scheduling.max_wait_seconds = 60;
   const VertexJob made = vertex_job(lossy, "a", {});
-  EXPECT_THAT(made.notes, ElementsAre(HasSubstr("s3://bucket/job is no gs:// bucket"),
+  EXPECT_THAT(made.notes, ElementsAre(HasSubstr("s3://bucket/job is not gs:// bucket"),
                                       HasSubstr("useChiefInTfConfig"), HasSubstr("time to wait")));
   EXPECT_FALSE(made.resource["jobSpec"].contains("baseOutputDirectory"));
 }

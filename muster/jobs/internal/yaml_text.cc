@@ -14,9 +14,9 @@ using Json = nlohmann::ordered_json;
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Whether the text needs no quotes: it begins with a letter or a slash, so it is no number, has no
-// byte with a meaning in YAML, and is none of the words that some reader takes for a boolean or for
-// nothing.
+// Whether the text needs no quotes: it begins with a letter or a slash, so it is not a number, has
+// no byte with a meaning in YAML, and is none of the words that some reader takes for a boolean or
+// for nothing.
 bool is_plain(const std::string& text) {
   static const std::set<std::string> kWords = {"y",   "n",    "yes",   "no",  "on",
                                                "off", "true", "false", "null"};

@@ -132,7 +132,7 @@ void Fit::check_begun_alike(const std::string& note, bool same_fit) const {
 }
 
 Error Fit::no_backup(const std::string& found) {
-  return invalid_argument(fmt::format("fit: {} in the backup_dir is no backup of fit()", found),
+  return invalid_argument(fmt::format("fit: {} in the backup_dir is not a backup of fit()", found),
                           "give BackupAndRestore its own folder");
 }
 

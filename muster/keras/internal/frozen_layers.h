@@ -13,7 +13,7 @@ namespace muster::inline v0_1::keras::internal {
 
 class FrozenLayers {
  public:
-  // Throws InvalidArgument for what is no regular expression.
+  // Throws InvalidArgument for what is not a regular expression.
   explicit FrozenLayers(std::vector<std::string> patterns);
 
   // Whether the layer of that name is frozen: one of the patterns is all of the name.

@@ -258,7 +258,7 @@ BatchResult Model::Impl::test(const PerReplica<Batch>& batch) {
             compiled->objective.measure(mine, outputs_of(mine.features), {});
         const double rows = static_cast<double>(mine.rows());
         Tensor loss = measured.loss.detach().to(at::kCPU, at::kDouble);
-        // Without examples a loss is no number.
+        // Without examples a loss is not a number.
         loss = rows == 0 ? torch::zeros({}, at::kDouble) : mean ? loss * rows : loss;
         const Tensor added =
             sum_of_added(CallContext::current()->take_losses(), ReduceOp::kMean, mine.rows());

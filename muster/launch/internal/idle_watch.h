@@ -16,7 +16,7 @@ class IdleWatch {
   // The task printed something.
   void note_life(TimePoint now);
   // Takes the processor time that the task has used so far, in seconds; call it about `every` so
-  // often. A heartbeat alone, less than a hundredth of a core in the last ten looks, is no work:
+  // often. A heartbeat alone, less than a hundredth of a core in the last ten looks, is not work:
   // the kernel counts in hundredths of a second, so that in one look alone a heartbeat may be one.
   // A longer gap counts at most twice that: the observer was paused too, as on a paused machine.
   void look(double seconds, TimePoint now, Seconds every);

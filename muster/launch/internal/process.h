@@ -28,7 +28,7 @@ Started start(const ProcessSpec& spec, const sigset_t& mask,
 // another process.
 std::optional<ExitStatus> peek_exit(pid_t pid);
 
-// Sends the signal to the whole group that `pid` leads; a group that is gone is no error.
+// Sends the signal to the whole group that `pid` leads; a group that is gone is not an error.
 void signal_group(pid_t pid, int signal);
 
 }  // namespace muster::inline v0_1::launch::internal

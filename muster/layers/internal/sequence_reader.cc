@@ -117,7 +117,7 @@ LayerOutputs read_sequence(const SequenceOptions& options, const SequenceReader&
   const auto as_given = [&](const Tensor& steps) {
     return options.time_major ? steps : steps.transpose(0, 1);
   };
-  // Evaluated or predicted data is no continuation of the training data.
+  // Evaluated or predicted data is not a continuation of the training data.
   std::vector<Tensor> kept;
   if (options.stateful && context.training()) kept = kept_state(reader, input, rows, context);
   const bool keeps = !kept.empty() && rows > 0;

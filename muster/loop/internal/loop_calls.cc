@@ -200,7 +200,7 @@ bool Loop::build(Member& member, Call& call, const KeptBatch& kept,
 void Loop::make(Member& member, size_t local, Call& call) {
   Replica& replica = *member.replica;
   const auto call_function = [&] { return invoke(member, local, call); };
-  // Whatever the program does between two calls, it is no step that takes too long.
+  // Whatever the program does between two calls, it is not a step that takes too long.
   struct Between {
     Engine& engine;
     ~Between() { engine.replica().group().report(Phase::kEvaluating, engine.step()); }

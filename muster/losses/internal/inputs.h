@@ -56,7 +56,7 @@ void check_probabilities(const char* loss, const Tensor& labels);
 // Throws InvalidArgument naming the first prediction that is more than 0.001 below 0 or above
 // `most`, and its place: logits that are taken for probabilities. It looks at the first 1024
 // numbers, among which logits show. On another device, where a look waits, it looks at the calls 1,
-// 2, 4, 8, ... of the process alone. What is no number passes, for the loss shows it.
+// 2, 4, 8, ... of the process alone. What is not a number passes, for the loss shows it.
 inline constexpr double kAnyScale = std::numeric_limits<double>::infinity();  // scaled to sum 1
 void check_predictions(const char* loss, const Tensor& predictions, double most);
 

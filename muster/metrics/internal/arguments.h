@@ -38,7 +38,7 @@ Labeled with_outputs(const char* metric, const Tensor& labels, const Tensor& pre
 Labeled with_classes(const char* metric, const Tensor& labels, const Tensor& predictions);
 
 // Gives class numbers as int64 in one row on the CPU. Throws InvalidArgument with the place of a
-// number that is no class, one of 0 .. classes - 1. What equals `ignored` may stand among them.
+// number that is not a class, one of 0 .. classes - 1. What equals `ignored` may stand among them.
 Tensor class_numbers(const char* metric, const char* what, const Tensor& tensor, int64_t classes,
                      const int64_t* ignored = nullptr);
 

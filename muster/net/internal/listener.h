@@ -16,7 +16,7 @@ class Listener {
   Listener(const std::string& host, int port, const std::string& shown_as, const std::string& hint);
   // Listens at the address of a task, "host:port". A loopback host, and a numeric address of this
   // machine, is all it listens on; any other name means all interfaces, because it often belongs to
-  // a load balancer or a NAT. Throws as above, and InvalidArgument for what is no address.
+  // a load balancer or a NAT. Throws as above, and InvalidArgument for what is not an address.
   static Listener at(const std::string& address);
   // Closes the sockets.
   ~Listener();

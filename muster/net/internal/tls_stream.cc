@@ -249,7 +249,7 @@ std::unique_ptr<Stream> TlsContext::connected(FileDescriptor socket,
                          ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name.c_str()) == 1
                          : SSL_set1_host(ssl, name.c_str()) == 1 &&
                                SSL_set_tlsext_host_name(ssl, name.c_str()) == 1;
-  if (!named) throw invalid_argument(fmt::format("\"{}\" is no name of a host", name));
+  if (!named) throw invalid_argument(fmt::format("\"{}\" is not a name of a host", name));
   return stream;
 }
 

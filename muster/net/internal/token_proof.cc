@@ -76,7 +76,7 @@ std::string proof(const cluster::Job& job, const char* role, const std::string& 
 
 const char* words_of(bool shows_token) { return shows_token ? kShowsAnotherToken : kShowsNoToken; }
 
-// Without a token the name alone tells jobs apart; it is no protection.
+// Without a token the name alone tells jobs apart; it is not protection.
 bool is_of_another_job(const cluster::Job& job, const Side& other) {
   return job.token.empty() && !other.has_token && !job.id.empty() && !other.job_id.empty() &&
          other.job_id != job.id;

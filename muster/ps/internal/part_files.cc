@@ -45,7 +45,7 @@ bool PartFiles::sees(const std::string& text) const {
 net::shards::Written PartFiles::write(const std::string& name, const ShardStore& store,
                                       const std::map<std::string, Tensor>& copy) const {
   if (checkpoint_part_step(name) < 0)
-    throw invalid_argument(fmt::format("'{}' is no name of a part of a checkpoint", name));
+    throw invalid_argument(fmt::format("'{}' is not a name of a part of a checkpoint", name));
   net::shards::Written written;
   if (const auto bad = store.find_non_finite(copy)) {
     written.non_finite = *bad;
@@ -57,7 +57,7 @@ net::shards::Written PartFiles::write(const std::string& name, const ShardStore&
 
 std::unique_ptr<CheckpointReader> PartFiles::open(const std::string& name) const {
   if (checkpoint_step(name) < 0 || base_name(name) != name)
-    throw invalid_argument(fmt::format("'{}' is no name of a checkpoint", name));
+    throw invalid_argument(fmt::format("'{}' is not a name of a checkpoint", name));
   return open_checkpoint(fs_, join_path(model_dir_, name));
 }
 

@@ -213,7 +213,7 @@ Tensor ShardStore::read_rows(size_t shard, const Tensor& ids) {
 const Variable& ShardStore::table(size_t shard) const {
   const Place& place = places_.at(shard);
   if (place.table < 0)
-    throw invalid_argument(fmt::format("the part {} on this server is no table", shard));
+    throw invalid_argument(fmt::format("the part {} on this server is not a table", shard));
   return groups_[place.group]->parameters->tables().variable(place.table);
 }
 

@@ -156,7 +156,7 @@ void InputReader::append_bytes(JsonValue value) {
     refuse(fmt::format("is {}, a text or {{\"b64\": \"...\"}} was expected", kind_name(value)));
   }
   auto bytes = from_base64(padded(encoded));
-  if (!bytes) refuse("has a \"b64\" that is no base64 (A-Z, a-z, 0-9, + and /, padded with =)");
+  if (!bytes) refuse("has a \"b64\" that is not base64 (A-Z, a-z, 0-9, + and /, padded with =)");
   array_.texts.push_back(*std::move(bytes));
 }
 

@@ -40,7 +40,8 @@ JsonValue parse_body(simdjson::dom::parser& parser, std::string_view text) {
   const bool strange =
       text.find("NaN") != std::string_view::npos || text.find("Infinity") != std::string_view::npos;
   if (!read.ok())
-    throw strange ? read.error().with_detail("NaN and infinity are no JSON numbers") : read.error();
+    throw strange ? read.error().with_detail("NaN and infinity are not JSON numbers")
+                  : read.error();
   throw invalid_argument(
       fmt::format("the body cannot be read: {}", simdjson::error_message(code)),
       "a whole number that 64 bits do not hold is written with an exponent, such as 1e20");

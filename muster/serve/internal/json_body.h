@@ -17,7 +17,7 @@ using JsonValue = simdjson::dom::element;
 using JsonKind = simdjson::dom::element_type;
 
 // Reads `text`; `parser` must outlive the result. Throws InvalidArgument with line and column for
-// text that is no JSON (NaN and infinity are none), for a number that neither a double nor, if it
+// text that is not JSON (NaN and infinity are none), for a number that neither a double nor, if it
 // is written as a whole one, 64 bits hold, and for nesting deeper than kMaxDepth.
 JsonValue parse_body(simdjson::dom::parser& parser, std::string_view text);
 

@@ -107,7 +107,7 @@ Refusal refusal_of(const BeastError& error, std::string_view head) {
   }
   if (error == http::error::bad_chunk || error == http::error::bad_chunk_extension)
     return {400, "the body is not in chunks as its head says"};
-  return {400, "the request is no HTTP/1.1: " + error.message()};
+  return {400, "the request is not an HTTP/1.1: " + error.message()};
 }
 
 }  // namespace
@@ -186,7 +186,7 @@ void RequestParser::Impl::read_head() {
   // What speaks another protocol would wait for an answer as long as a request may take.
   if (const char first = text.front();
       (first < 'A' || first > 'Z') && (first < 'a' || first > 'z')) {
-    refuse(400, "what came is no HTTP/1.1 (https is not spoken here)");
+    refuse(400, "what came is not an HTTP/1.1 (https is not spoken here)");
     return;
   }
   const size_t end = text.find(kEndOfHead, searched);
@@ -250,7 +250,7 @@ bool RequestParser::Impl::check_request_line() {
   }
   auto path = path_of(head.method, grammar->target);
   if (!path) {
-    return refuse(400, fmt::format("'{}' is no path", printable_beginning(grammar->target)));
+    return refuse(400, fmt::format("'{}' is not a path", printable_beginning(grammar->target)));
   }
   head.path = *std::move(path);
   return true;
@@ -282,7 +282,7 @@ bool RequestParser::Impl::check_length() {
   } else if (length) {
     // Beast takes lists of equal lengths.
     if (!std::ranges::all_of(*length, [](char c) { return c >= '0' && c <= '9'; }))
-      return refuse(400, "the Content-Length is no number");
+      return refuse(400, "the Content-Length is not a number");
     if (*grammar->content_length() == 0) return true;
   } else {
     if (!takes_body) return true;

@@ -46,7 +46,7 @@ Result<std::string> signed_token(const nlohmann::json& claims, const std::string
   const std::unique_ptr<EVP_PKEY, void (*)(EVP_PKEY*)> key(
       PEM_read_bio_PrivateKey(text.get(), nullptr, nullptr, nullptr), EVP_PKEY_free);
   if (key == nullptr || EVP_PKEY_base_id(key.get()) != EVP_PKEY_RSA)
-    return invalid_argument("the private_key of a service account is no RSA key in PEM");
+    return invalid_argument("the private_key of a service account is not a RSA key in PEM");
   const nlohmann::json head = {{"alg", "RS256"}, {"typ", "JWT"}, {"kid", key_id}};
   std::string token = base64url(head.dump()) + "." + base64url(claims.dump());
   const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(EVP_MD_CTX_new(),

@@ -144,7 +144,7 @@ bool stays_so(std::string_view problem, long tunnel) {
 }
 
 std::string wrong_length() {
-  return std::string(kServerSends) + "a length (Content-Length) that is no number of bytes";
+  return std::string(kServerSends) + "a length (Content-Length) that is not a number of bytes";
 }
 
 // Says what is wrong with the length that an answer announces; "" when nothing is. libcurl goes on
@@ -320,7 +320,7 @@ HttpResponse HttpClient::perform(const HttpRequest& request, const Cancellation*
     // libcurl shows the whole of it then, with its password.
     if (response.problem.starts_with("Unsupported proxy")) {
       response.transport = Transport::kRefused;
-      response.problem = "the environment names a proxy by what is no address of one";
+      response.problem = "the environment names a proxy by what is not an address of one";
     }
   }
   if (response.transport == Transport::kAnswered || response.transport == Transport::kBroken)

@@ -110,7 +110,7 @@ double attempt_seconds(const HttpRequest& request, const StoreOptions& options);
 // Whether the server answered that it is busy or starting: 408, 429, 500, 502, 503 or 504.
 bool is_busy(const HttpResponse& response);
 
-// What a service says of an answer that is no success.
+// What a service says of an answer that is not a success.
 enum class RetryDecision {
   kByStatus,  // 408, 429, 500, 502, 503, 504 and what broke are tried again after a while
   kAgain,     // try again after a while
@@ -128,7 +128,7 @@ struct Retried {
   std::function<void(HttpResponse&)> amend = nullptr;
   // Empty: the status decides.
   std::function<RetryDecision(const HttpResponse&)> judge = nullptr;
-  // What an answer that is no success says, in the service's own words. Empty: its status alone.
+  // What an answer that is not a success says, in the service's own words. Empty: its status alone.
   std::function<Error(const HttpResponse&)> error_of = nullptr;
   Cancellation* cancellation = nullptr;
 };

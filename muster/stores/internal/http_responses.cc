@@ -213,7 +213,8 @@ Error wrong_range(const HttpResponse& response, const std::string& uri, uint64_t
 
 Error no_size(const std::string& key, const std::string& size, const std::string& what) {
   return corrupt("cannot " + what + ": the service gives '" + printable_beginning(key) +
-                     "' the size '" + printable_beginning(size) + "', which is no number of bytes",
+                     "' the size '" + printable_beginning(size) +
+                     "', which is not a number of bytes",
                  "the service, or who answers in its place, is at fault");
 }
 

@@ -35,7 +35,7 @@ struct ContentRange {
   uint64_t end = 0;  // after the last byte
   std::optional<uint64_t> size{};
 };
-// Nothing when it is none, or its numbers are no sizes.
+// Nothing when it is none, or its numbers are not sizes.
 std::optional<ContentRange> parse_content_range(const std::string& text);
 // The error of an answer with another range, or another word of it, than was asked for.
 Error wrong_range(const HttpResponse& response, const std::string& uri, uint64_t begin);

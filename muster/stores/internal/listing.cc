@@ -29,7 +29,7 @@ std::string fault_of(std::string_view name, const std::string& prefix, bool flat
   if (!name.starts_with(prefix)) return "does not lie in it";
   std::string_view rest = name.substr(prefix.size());
   if (is_prefix) {
-    if (!rest.ends_with('/')) return "is no folder";
+    if (!rest.ends_with('/')) return "is not a folder";
     rest.remove_suffix(1);
   }
   if (!flat && rest.find('/') != std::string_view::npos) return "lies in a folder below";

@@ -27,7 +27,7 @@ Result<ObjectName> parse_object_name(std::string_view scheme, const std::string&
   const std::string start = std::string(scheme) + "://";
   ObjectName name{std::string(scheme), "", ""};
   if (!uri.starts_with(start)) {
-    return invalid_argument("'" + printable_beginning(uri) + "' is no URI of '" + start + "'",
+    return invalid_argument("'" + printable_beginning(uri) + "' is not an URI of '" + start + "'",
                             "write " + start + "BUCKET/KEY");
   }
   const std::string rest = uri.substr(start.size());

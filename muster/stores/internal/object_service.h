@@ -82,7 +82,7 @@ class ObjectService : public ObjectSource {
   // NotFound when there is no such bucket. `most` 0: as many as the service likes to give.
   virtual Result<ListPage> list(const ObjectName& bucket, const std::string& prefix, bool flat,
                                 const std::string& next, int most) = 0;
-  // Removes the object; it is no error when it is not there.
+  // Removes the object; it is not an error when it is not there.
   virtual Status remove(const ObjectName& object) = 0;
   // Does the same for many objects of a bucket.
   virtual Status remove_all(const ObjectName& bucket, const std::vector<std::string>& keys) = 0;

@@ -229,7 +229,7 @@ Result<ListPage> S3Service::list(const ObjectName& bucket, const std::string& pr
                  "try again; if the error remains, a proxy may cause it");
   }
   if (!result) {
-    return invalid_argument("cannot " + call.what + ": the answer is no list of S3",
+    return invalid_argument("cannot " + call.what + ": the answer is not a list of S3",
                             "check AWS_ENDPOINT_URL: another service seems to answer there");
   }
   ListPage page;

@@ -27,7 +27,7 @@ S3Words words_of(const std::string& body) {
   return {error.child_value("Code"), error.child_value("Message"), error.child_value("Region")};
 }
 
-// Whether the answer of a request that answers late is complete, and is no error:
+// Whether the answer of a request that answers late is complete, and is not an error:
 // <CopyObjectResult>, <CopyPartResult> or <CompleteMultipartUploadResult>.
 bool tells_result(const std::string& body) {
   pugi::xml_document xml;

@@ -10,7 +10,7 @@ namespace muster::inline v0_1::stores::internal {
 namespace {
 
 // The ETag of the object that these parts make: the MD5 of their MD5s, and how many there are.
-// Empty if the ETags of the parts are no MD5s, as of objects under keys of the customer's.
+// Empty if the ETags of the parts are not MD5s, as of objects under keys of the customer's.
 template <typename Part>
 std::string etag_of(const std::map<int, Part>& parts) {
   Md5 digest;

@@ -150,7 +150,7 @@ int64_t Boosting::round(Requests* requests) {
   for (size_t i = 2; i < all.size(); ++i) {
     if (std::isfinite(all[i])) continue;
     throw Error(ErrorKind::kNonFinite,
-                fmt::format("after {} trees a derivative of the loss is no number, or too large",
+                fmt::format("after {} trees a derivative of the loss is not a number, or too large",
                             ensemble_.rounds()),
                 "take a smaller learning_rate, and look at the size of labels and weights");
   }

@@ -31,8 +31,8 @@ int64_t outputs_of(const InputForm& form);
 void check_trees(const Ensemble& ensemble, const InputForm& form, const std::string& where);
 
 // The names of the columns of a batch, sorted as its dict is: a feature of width 1 is one column, a
-// wider one is "x[0]", "x[1]", ... Throws InvalidArgument for features that are no dict, without a
-// column, of strings, or of more axes than [rows, width], and for two columns of one name.
+// wider one is "x[0]", "x[1]", ... Throws InvalidArgument for features that are not a dict, without
+// a column, of strings, or of more axes than [rows, width], and for two columns of one name.
 std::vector<std::string> columns_of(const Features& features, const InputForm& form);
 // The name of column `i` of a feature of that width.
 std::string column_name(const std::string& feature, int64_t width, int64_t i);

@@ -472,7 +472,7 @@ def run(program):
         estimator.train(input_fn(program, True), max_steps=program["steps"], hooks=[watch])
         expected = {"losses": np.array(watch.losses, np.float32)}
         if not np.isfinite(watch.losses).all():
-            raise ArithmeticError("a loss is no number")
+            raise ArithmeticError("a loss is not a number")
         for name in estimator.get_variable_names():
             there = muster_name(name, program)
             if there and name != "global_step":

@@ -172,7 +172,7 @@ def run(program):
         return records(program)
     serialized = [example(one) for one in program["examples"]]
     for one in serialized:
-        # What is no message is refused, also where TensorFlow's own parser reads over the end of one inside of another.
+        # What is not a message is refused, also where TensorFlow's own parser reads over the end of one inside of another.
         (tf.train.Example if program["what"] == "examples" else tf.train.SequenceExample).FromString(one)
     inputs = {"serialized": np.array([one.hex() for one in serialized], object)}
     arrays = {}

@@ -226,7 +226,7 @@ def run(program):
     labels, predictions = data(program, numbers)
     if name == "LogPoissonLoss":
         full = options.get("compute_full_loss", False)
-        # It is no class of Keras's; all losses here are means over outputs.
+        # It is not a class of Keras's; all losses here are means over outputs.
         loss = tf.keras.losses.Loss(reduction=program["reduction"])
         loss.call = lambda y, x: tf.reduce_mean(tf.nn.log_poisson_loss(y, x, compute_full_loss=full), -1)
     else:
