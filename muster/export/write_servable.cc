@@ -35,8 +35,9 @@ struct Numbers {
   uint64_t draw = 0;  // others for another one
 };
 
-// Rows for one feature: examples, or numbers that differ from call to call.
-Tensor rows_of(const std::string& name, const ServingFeature& feature, int64_t rows,
+// Rows for one feature: examples, or numbers that differ from call to call. Ids of feature columns
+// are -1, none, or 0: every table has row 0, and some have no other.
+Tensor rows_of(const std::string& name, const ServingFeature& feature, bool is_ids, int64_t rows,
                const Numbers& numbers) {
   if (feature.example) {
     return feature.example->index_select(
@@ -50,15 +51,17 @@ Tensor rows_of(const std::string& name, const ServingFeature& feature, int64_t r
   const bool floats = at::isFloatingType(feature.dtype);
   for (int64_t i = 0; i < values.numel(); ++i)
     value[i] = floats ? numbers.least + (numbers.most - numbers.least) * random.uniform()
-                      : static_cast<double>(random.uniform_below(2));
+                      : static_cast<double>(random.uniform_below(2)) - (is_ids ? 1 : 0);
   return values.to(feature.dtype);
 }
 
 NamedTensors batch_of(const ServingInputReceiver& receiver, int64_t rows,
                       const Numbers& numbers = {}) {
   NamedTensors batch;
-  for (const auto& [name, feature] : receiver.features)
-    batch[name] = rows_of(name, feature, rows, numbers);
+  for (const auto& [name, feature] : receiver.features) {
+    const bool is_ids = receiver.columns != nullptr && name.ends_with("/ids");
+    batch[name] = rows_of(name, feature, is_ids, rows, numbers);
+  }
   return batch;
 }
 

@@ -18,7 +18,8 @@ double root_of_weighted_mean(std::span<const double> state) {
 
 // For labels 0 and 1: how often the more frequent one is right.
 double larger_share(std::span<const double> state) {
-  return std::max(weighted_mean(state), 1 - weighted_mean(state));
+  // Nothing measured is 0, as of other means.
+  return state[1] == 0 ? 0 : std::max(weighted_mean(state), 1 - weighted_mean(state));
 }
 
 std::string nothing_seen(std::span<const double> state) {

@@ -1,4 +1,4 @@
-// Canned estimators from a checkpoint of TensorFlow: tools/peers/cases/estimators.py.
+// Canned estimators from a checkpoint of TensorFlow: tools/peers/cases/estimators.py and heads.py.
 #include <memory>
 #include <stdexcept>
 #include <utility>
@@ -7,6 +7,7 @@
 #include "muster/base/temp_directory.h"
 #include "muster/muster.h"
 #include "tests/peers/columns.h"
+#include "tests/peers/estimator_parts.h"
 #include "tests/peers/peer_case.h"
 
 namespace muster::inline v0_1 {
@@ -54,16 +55,56 @@ Options named(Options options, const Json& head) {
   return options;
 }
 
+// The functions that tools/peers/head_parts.py names.
+HeadLossFn loss_fn_of(const Json& head) {
+  const std::string kind = head.at("type"), name = head.at("loss_fn");
+  return [kind, name, classes = head.value("n_classes", int64_t{2}),
+          scaled = head.value("scaled", false)](const Tensor& labels, const Tensor& logits,
+                                                const Features& features) {
+    const bool one_of_many = kind == "MultiClassHead";
+    const Tensor y =
+        (one_of_many ? at::one_hot(labels.to(kInt64).reshape({-1}), classes) : labels).to(kFloat32);
+    Tensor each;
+    if (name == "poisson") {
+      each = logits.exp() - y * logits;
+    } else if (kind == "RegressionHead") {
+      each = (y - logits).abs();
+    } else if (name == "hinge") {
+      each = (1 - (2 * y - 1) * logits).relu();
+    } else {
+      each = (y - (one_of_many ? logits.softmax(-1) : logits.sigmoid())).square();
+    }
+    if (one_of_many || kind == "MultiLabelHead") each = each.mean(-1, /*keepdim=*/true);
+    return scaled ? each * (1 + features.value("scale").tensor()) : each;
+  };
+}
+
+template <typename Options>
+Options with_functions(Options options, const Json& head) {
+  if (head.contains("loss_fn")) options.loss_fn = loss_fn_of(head);
+  if constexpr (requires { options.inverse_link_fn; }) {
+    if (head.contains("inverse_link_fn")) {
+      const bool exponential = head.at("inverse_link_fn") == "exp";
+      options.inverse_link_fn = [exponential](const Tensor& logits) {
+        return exponential ? logits.exp() : at::softplus(logits);
+      };
+    }
+  }
+  return options;
+}
+
 Head peer_head(const Json& head) {
   const std::string type = head.at("type");
   if (type == "BinaryClassHead") {
-    return BinaryClassHead(named(of_classes<BinaryClassHeadOptions>(head), head));
+    return BinaryClassHead(
+        with_functions(named(of_classes<BinaryClassHeadOptions>(head), head), head));
   }
   if (type == "MultiClassHead") {
-    return MultiClassHead(named(of_classes<MultiClassHeadOptions>(head), head));
+    return MultiClassHead(
+        with_functions(named(of_classes<MultiClassHeadOptions>(head), head), head));
   }
   if (type == "MultiLabelHead") {
-    auto options = named(of_classes<MultiLabelHeadOptions>(head), head);
+    auto options = with_functions(named(of_classes<MultiLabelHeadOptions>(head), head), head);
     for (const Json& one : head.value("classes_for_class_based_metrics", Json::array())) {
       if (one.is_string()) {
         options.classes_for_class_based_metrics.emplace_back(one.get<std::string>());
@@ -74,7 +115,8 @@ Head peer_head(const Json& head) {
     return MultiLabelHead(std::move(options));
   }
   if (type == "RegressionHead") {
-    return RegressionHead(named(of_numbers<RegressionHeadOptions>(head), head));
+    return RegressionHead(
+        with_functions(named(of_numbers<RegressionHeadOptions>(head), head), head));
   }
   if (type == "PoissonRegressionHead") {
     auto options = named(of_numbers<PoissonRegressionHeadOptions>(head), head);
@@ -262,17 +304,6 @@ class RecordLosses : public Hook {
   std::vector<double> losses;
 };
 
-Element labels_of(const Json& labels) {
-  std::vector<std::pair<std::string, Element>> entries;
-  if (labels.contains("rows")) {
-    const Element all = peer_features({{"labels", labels}}, {}, false);
-    // Lists stay with their lengths.
-    return labels.value("dense", false) ? all.at("labels") : all;
-  }
-  for (const auto& [name, one] : labels.items()) entries.emplace_back(name, labels_of(one));
-  return Element::dict(std::move(entries));
-}
-
 // Puts the checkpoint next to the case into a model_dir, as TensorFlow has it there.
 void begin_with_checkpoint(const PeerCase& a_case, const std::string& model_dir) {
   FileSystem& files = local_file_system();
@@ -289,13 +320,13 @@ void begin_with_checkpoint(const PeerCase& a_case, const std::string& model_dir)
       .value();
 }
 
-void add_predictions(Estimator& estimator, const InputFn& input, PeerArrays& got) {
-  std::map<std::string, std::vector<Tensor>> rows;
-  Predictions predictions = estimator.predict(input);
-  while (const auto prediction = predictions.next()) {
-    for (const auto& [key, value] : *prediction) rows[key].push_back(value);
-  }
-  for (const auto& [key, each] : rows) got["prediction " + key] = PeerArray::of(torch::stack(each));
+// The heads with names of classes, by what stands before their keys in predictions.
+std::map<std::string, Head> heads_of(const Json& head) {
+  if (!head.contains("heads")) return {{"", peer_head(head)}};
+  std::map<std::string, Head> heads;
+  for (const Json& one : head.at("heads"))
+    heads.emplace(one.at("name").get<std::string>() + "/", peer_head(one));
+  return heads;
 }
 
 PeerArrays run_estimator(const PeerCase& a_case) {
@@ -313,7 +344,7 @@ PeerArrays run_estimator(const PeerCase& a_case) {
                             .config = {.model_dir = directory.path(), .save_summary_steps = 0}};
   Estimator estimator = model.estimator();
   const Dataset rows = Dataset::from_tensor_slices(Element::tuple(
-      {peer_features(program.at("features"), {}, false), labels_of(program.at("labels"))}));
+      {peer_features(program.at("features"), {}, false), peer_labels(program.at("labels"))}));
   const auto ready = [&](const Dataset& batches) {
     if (!program.value("resolved", false)) return batches;
     std::vector<FeatureColumn> all;
@@ -340,11 +371,17 @@ PeerArrays run_estimator(const PeerCase& a_case) {
   for (const auto& [name, value] : estimator.evaluate(once)) {
     got["metric " + name] = PeerArray::of(value);
   }
-  add_predictions(estimator, once, got);
+  add_predictions(estimator, once, got, heads_of(program.at("head")));
+  if (program.value("export", false)) {
+    std::vector<FeatureColumn> all = model.columns;
+    all.insert(all.end(), model.dnn_columns.begin(), model.dnn_columns.end());
+    add_signatures(estimator, all, a_case.inputs.at("examples").texts(), got);
+  }
   return got;
 }
 
 const PeerKind kEstimators("estimators", run_estimator);
+const PeerKind kHeads("heads", run_estimator);
 
 }  // namespace
 }  // namespace muster::inline v0_1

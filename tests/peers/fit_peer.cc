@@ -8,16 +8,16 @@
 #include "muster/keras/model.h"
 #include "muster/layers/sequential.h"
 #include "muster/tensor/libtorch.h"
+#include "tests/peers/fit_parts.h"
 #include "tests/peers/layer_maker.h"
 #include "tests/peers/options.h"
 #include "tests/peers/peer_case.h"
 
 namespace muster::inline v0_1 {
-namespace {
 
 using Json = nlohmann::json;
 
-std::vector<keras::MetricChoice> metrics_of(const Json& names) {
+std::vector<keras::MetricChoice> peer_metrics(const Json& names) {
   std::vector<keras::MetricChoice> metrics;
   // Keras takes the names of classes and of functions.
   static const std::map<std::string, std::string> classes = {
@@ -31,6 +31,8 @@ std::vector<keras::MetricChoice> metrics_of(const Json& names) {
   }
   return metrics;
 }
+
+namespace {
 
 std::shared_ptr<keras::Callback> callback_of(const Json& given) {
   const std::string name = given.at("class");
@@ -88,8 +90,8 @@ PeerArrays run_fit(const PeerCase& a_case) {
   keras::Model model(Sequential(layers), {.environment = Environment()});
   model.compile({.optimizer = program.at("optimizer").get<std::string>(),
                  .loss = program.at("loss").get<std::string>(),
-                 .metrics = metrics_of(program.at("metrics")),
-                 .weighted_metrics = metrics_of(program.at("weighted_metrics"))});
+                 .metrics = peer_metrics(program.at("metrics")),
+                 .weighted_metrics = peer_metrics(program.at("weighted_metrics"))});
   model.build(program.at("shape").get<Shape>());
   std::map<std::string, Tensor> weights;
   for (const auto& [name, value] : model.get_weights())

@@ -3,6 +3,7 @@
 
 #include "muster/optim/schedules.h"
 #include "muster/tensor/libtorch.h"
+#include "tests/peers/fit_parts.h"
 #include "tests/peers/options.h"
 #include "tests/peers/peer_case.h"
 
@@ -24,7 +25,9 @@ Options schedule_options(const Json& given) {
   return made;
 }
 
-optim::LearningRate schedule(const std::string& name, const Json& given) {
+}  // namespace
+
+optim::LearningRate peer_schedule(const std::string& name, const Json& given) {
   if (name == "PiecewiseConstantDecay") {
     return optim::piecewise_constant_decay(
         {.boundaries = given.at("boundaries"), .values = given.at("values")});
@@ -60,9 +63,11 @@ optim::LearningRate schedule(const std::string& name, const Json& given) {
   throw std::runtime_error("no schedule is called " + name);
 }
 
+namespace {
+
 PeerArrays run_schedule(const PeerCase& a_case) {
   const optim::LearningRate rate =
-      schedule(a_case.program.at("name"), a_case.program.value("options", Json::object()));
+      peer_schedule(a_case.program.at("name"), a_case.program.value("options", Json::object()));
   const Tensor steps = a_case.inputs.at("steps").tensor();
   Tensor rates = torch::empty(steps.sizes(), kFloat64);
   for (int64_t i = 0; i < steps.numel(); ++i) {

@@ -12,6 +12,7 @@ import tempfile
 import numpy as np
 import tensorflow as tf
 
+import head_parts
 from cases import columns as table
 
 v1 = tf.compat.v1
@@ -24,8 +25,6 @@ ACTIVATIONS = {"relu": tf.nn.relu, "tanh": tf.nn.tanh, "sigmoid": tf.nn.sigmoid,
 HEADS = ["BinaryClassHead", "MultiClassHead", "MultiLabelHead", "RegressionHead", "PoissonRegressionHead",
          "LogisticRegressionHead"]
 NAMES = ["no", "yes", "may be"]
-# Predictions that are texts, which LibTorch has no tensors for.
-TEXTS = ("classes", "all_classes")
 
 
 def optimizer_options(random, sparse):
@@ -341,7 +340,9 @@ def reduction(head):
 
 
 def make_head(head):
-    options = {key: value for key, value in head.items() if key not in ("type", "loss_reduction", "heads")}
+    names = ("type", "loss_reduction", "heads", "scaled")
+    options = {key: value for key, value in head.items() if key not in names}
+    options.update(head_parts.functions_of(head))
     if "heads" in head:
         options["heads"] = [make_head(each) for each in head["heads"]]
     return getattr(tf.estimator, head["type"])(**options, **reduction(head))
@@ -484,12 +485,15 @@ def run(program):
         rows = len(next(iter(program["features"].values()))["rows"])
         predictions = list(itertools.islice(estimator.predict(input_fn(program, False)), rows))
         for key in predictions[0]:
-            last = key[-1] if isinstance(key, tuple) else key
-            if last not in TEXTS:
-                name = "/".join(key) if isinstance(key, tuple) else key
-                expected["prediction " + name] = np.stack([each[key] for each in predictions])
+            name = "/".join(key) if isinstance(key, tuple) else key
+            expected["prediction " + name] = np.stack([each[key] for each in predictions])
+        inputs = {}
+        if program.get("export"):
+            made = table.make_columns(program.get("columns", []) + program.get("dnn_columns", []), vocabularies)
+            inputs, answers = head_parts.signatures(program, estimator, made, folder)
+            expected.update(answers)
         files = {}
         for end in FILES:
             with open(prefix + end, "rb") as file:
                 files["." + CHECKPOINT + end] = file.read()
-    return {}, expected, files
+    return inputs, expected, files
