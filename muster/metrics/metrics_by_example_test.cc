@@ -349,9 +349,10 @@ TEST(ExampleMetrics, HaveTheirCorners) {
       << "a size of 1 stands for any";
 }
 
-// Then the mean label is 0, and so the more frequent label is 0 in all of nothing.
-TEST(ExampleMetrics, WithoutWeightTheBaselineIsAlwaysRight) {
-  EXPECT_EQ(accuracy_baseline(torch::ones({3}), torch::zeros({3})).result(), 1);
+// As in TensorFlow 2.15, which divides max(weight of label 1, weight of label 0), here 0, by the
+// weight of all, and takes 0 / 0 for 0: tests/peers/golden/sdca/seed_20.json.
+TEST(ExampleMetrics, WithoutWeightTheBaselineIsZero) {
+  EXPECT_EQ(accuracy_baseline(torch::ones({3}), torch::zeros({3})).result(), 0);
 }
 
 TEST(ExampleMetrics, RefuseBadNumbersAndArguments) {
