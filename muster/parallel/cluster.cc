@@ -14,7 +14,7 @@
 #include "muster/tensor/threads.h"
 #include "muster/train/late_error.h"
 #include "muster/train/merge_metrics.h"
-#include "muster/train/stop_signal.h"
+#include "muster/train/stop_request.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -72,7 +72,9 @@ class Handle final : public DataParallelModule {
 
 Cluster::Impl::Impl(const ClusterOptions& options)
     : options_(options),
-      cancelled_(options.cancelled ? options.cancelled : [] { return stop_signal() != 0; }),
+      cancelled_([asked = std::make_shared<StopRequest>(options.cancelled)] {
+        return asked->asked_or_signalled();
+      }),
       exceptions_(std::uncaught_exceptions()),
       replica_(start(options_, cancelled_)),
       meeting_(*replica_, cancelled_),

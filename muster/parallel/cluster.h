@@ -48,9 +48,9 @@ struct ClusterOptions {
   // one worker.
   distribute::CommunicationOptions communication{};
   Seconds join_timeout{600};  // how long to wait for all workers to appear
-  // Whether this process was asked to stop: should_stop() tells it on all workers, and true ends a
-  // wait for workers that did not appear. When not set: whether Ctrl-C or SIGTERM came, in programs
-  // that run_main() or guard_main() runs; in others, nothing.
+  // Whether your program asks this worker to stop: should_stop() tells it on all workers, and true
+  // ends a wait for workers that did not appear. request_stop() asks too, and so do Ctrl-C and
+  // SIGTERM in programs that run_main() or guard_main() runs.
   std::function<bool()> cancelled{};
   // Where TF_CONFIG and the variables of launchers are read from; the process's own environment
   // when not set.

@@ -5,6 +5,7 @@
 #include "muster/base/error_of.h"
 #include "muster/metrics/metrics.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/train/stop_request.h"
 #include "tests/support/cluster_workers.h"
 
 namespace muster::inline v0_1 {
@@ -56,6 +57,14 @@ TEST(ClusterTest, ARequestToStopReachesAllAfterTheSameCall) {
     }
     EXPECT_EQ(calls, 3);
   });
+}
+
+TEST(ClusterTest, ARequestOfTheProgramStopsALoop) {
+  Cluster cluster(alone());
+  EXPECT_FALSE(cluster.should_stop());
+  request_stop();
+  EXPECT_TRUE(cluster.should_stop());
+  EXPECT_FALSE(Cluster(alone()).should_stop()) << "a loop that begins later is not asked";
 }
 
 TEST(ClusterTest, AnExceptionOnOneWorkerEndsTheOthers) {
