@@ -62,11 +62,12 @@ ServingFeature parsed_feature(const std::string& key, const auto& feature) {
   const auto* fixed = std::get_if<data::FixedLenFeature>(&feature);
   const DType* dtype = fixed == nullptr ? nullptr : std::get_if<DType>(&fixed->dtype);
   if (dtype == nullptr) {
-    throw invalid_argument(fmt::format("parsing_serving_input_receiver: the feature \"{}\" is {}",
-                                       key, fixed == nullptr ? "no FixedLenFeature" : "of strings"),
-                           "an exported model takes FixedLenFeatures of kFloat32 and kInt64; for "
-                           "others, feature_column::serving_input_receiver(columns) has columns "
-                           "read them");
+    throw invalid_argument(
+        fmt::format("parsing_serving_input_receiver: the feature \"{}\" is {}", key,
+                    fixed == nullptr ? "not a FixedLenFeature" : "of strings"),
+        "an exported model takes FixedLenFeatures of kFloat32 and kInt64; for "
+        "others, feature_column::serving_input_receiver(columns) has columns "
+        "read them");
   }
   return {.dtype = *dtype, .shape = fixed->shape};
 }
