@@ -286,7 +286,7 @@ TEST(Doctor, TfConfig) {
 
   // This is node5, and not node6.
   facts.environment = with_token(tf_config("node5:2222", "node6:2222", 1));
-  EXPECT_THAT(only(facts, "TF_CONFIG", Level::kWarning).text, HasSubstr("no address of this"));
+  EXPECT_THAT(only(facts, "TF_CONFIG", Level::kWarning).text, HasSubstr("not an address of this"));
   facts.environment = with_token(tf_config("node5:2222", "gone:2222", 0));
   facts.machine.hosts["gone"] = {};
   EXPECT_THAT(only(facts, "TF_CONFIG", Level::kWarning).text, HasSubstr("'gone'"));

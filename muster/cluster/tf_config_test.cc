@@ -134,7 +134,7 @@ TEST(TfConfig, BadTextIsQuotedWithItsPlace) {
       {R"({"cluster": {"worker": [1]}})", {"cluster.worker[0] is 1", "host:port"}},
       {R"({"cluster": {"worker": {"x": "a:1"}}})",
        {"cluster.worker.x is \"a:1\"", "\"x\" is not a task index"}},
-      {R"({"cluster": {"worker": {"-1": "a:1"}}})", {"cluster.worker.-1", "no task index"}},
+      {R"({"cluster": {"worker": {"-1": "a:1"}}})", {"cluster.worker.-1", "not a task index"}},
       {R"({"cluster": {"worker": {"1": "a:1", "01": "b:1"}}})", {"index 1 occurs twice"}},
       {R"({"cluster": {"worker": ["a:1"]}, "sparseCluster": {"ps": {"0": "b:1"}}})",
        {"sparseCluster", "already"}},

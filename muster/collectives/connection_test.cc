@@ -196,7 +196,7 @@ TEST_F(ConnectionTest, WhatIsNoMessageClosesIt) {
             static_cast<ssize_t>(noise.size()));
   there_->read();
   ASSERT_TRUE(there_->closed());
-  EXPECT_THAT(*there_->closed(), HasSubstr("no message"));
+  EXPECT_THAT(*there_->closed(), HasSubstr("not a message"));
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ TEST(Image, KindsAreKnownByTheirFirstBytes) {
   signed_by_its_program.replace(6, 4, "\1\2\3\4");
   EXPECT_EQ(image_kind(bytes_of(signed_by_its_program)), ImageKind::kBmp);
   EXPECT_THAT(image_error("II+no tiff").message(),
-              AllOf(HasSubstr("'a.image'"), HasSubstr("no JPEG, PNG, BMP or GIF"),
+              AllOf(HasSubstr("'a.image'"), HasSubstr("not a JPEG, PNG, BMP or GIF"),
                     HasSubstr("49 49 2b 6e")));
   EXPECT_THAT(image_error("RIFF\1\2\3\4WEBPVP8 ").message(), HasSubstr("is a WebP"));
   EXPECT_THAT(image_error("<html>").message(), HasSubstr("HTML"));

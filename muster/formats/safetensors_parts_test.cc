@@ -39,11 +39,11 @@ TEST(SafetensorsParts, ImpossibleTablesAreCorrupt) {
        }},
       {"not as they should be", [](json& table) { table.erase("tensors"); }},
       {"not as they should be", [](json& table) { table["files"][0].erase("bytes"); }},
-      {"no whole number", [](json& table) { table["files"][0]["bytes"] = -1; }},
-      {"no name of a file", [](json& table) { table["files"][0]["name"] = "../a"; }},
-      {"no name of a file", [](json& table) { table["files"][0]["name"] = "/etc/passwd"; }},
-      {"no name of a file", [](json& table) { table["files"][0]["name"] = ".."; }},
-      {"no name of a file", [](json& table) { table["files"][0]["name"] = ""; }},
+      {"not a whole number", [](json& table) { table["files"][0]["bytes"] = -1; }},
+      {"not a name of a file", [](json& table) { table["files"][0]["name"] = "../a"; }},
+      {"not a name of a file", [](json& table) { table["files"][0]["name"] = "/etc/passwd"; }},
+      {"not a name of a file", [](json& table) { table["files"][0]["name"] = ".."; }},
+      {"not a name of a file", [](json& table) { table["files"][0]["name"] = ""; }},
       {"unknown dtype", [](json& table) { table["tensors"]["table"]["dtype"] = "F31"; }},
       {"takes 32",
        [](json& table) {
@@ -53,7 +53,7 @@ TEST(SafetensorsParts, ImpossibleTablesAreCorrupt) {
       {"after the end of 'b'", [](json& table) { table["tensors"]["table"]["pieces"][1][1] = 43; }},
       {"after the end of 'a'",
        [](json& table) { table["tensors"]["table"]["pieces"][0][1] = UINT64_MAX; }},
-      {"no whole number", [](json& table) { table["tensors"]["table"]["pieces"][0][2] = 16.5; }},
+      {"not a whole number", [](json& table) { table["tensors"]["table"]["pieces"][0][2] = 16.5; }},
   };
   for (const auto& [expected, make] : mistakes) {
     json bad = good;

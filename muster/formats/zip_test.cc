@@ -125,8 +125,8 @@ TEST(Zip, ReadsZip64) {
 }
 
 TEST(Zip, ErrorsNameTheEntry) {
-  EXPECT_THAT(open_zip("no archive at all").error().message(), HasSubstr("no zip archive"));
-  EXPECT_THAT(open_zip("").error().message(), HasSubstr("no zip archive"));
+  EXPECT_THAT(open_zip("no archive at all").error().message(), HasSubstr("not a zip archive"));
+  EXPECT_THAT(open_zip("").error().message(), HasSubstr("not a zip archive"));
   const std::string stored = from_hex(std::string(kStored));
   const auto read_first = [](const std::string& archive) {
     const ZipReader reader = open_zip(archive).value();

@@ -80,7 +80,7 @@ TEST(SlurmTest, TheScriptIsOneThatBashReads) {
   job.pools.push_back({.role = "ps", .count = 1});
   EXPECT_THAT(script(job), HasSubstr("--kill-on-bad-exit=0"));
   EXPECT_THAT(message_of([&] { script(job, {"-p", "gpu"}); }), HasSubstr("'-p'"));
-  EXPECT_THAT(message_of([&] { script(job, {"--x\nrm"}); }), HasSubstr("no flag of sbatch"));
+  EXPECT_THAT(message_of([&] { script(job, {"--x\nrm"}); }), HasSubstr("not a flag of sbatch"));
   // What would make several jobs of one, or one that cannot be asked for.
   EXPECT_THAT(error_of([&] { script(job, {"--array=0-3"}); }).hint(), HasSubstr("use a search"));
   EXPECT_THAT(error_of([&] { script(job, {"--array"}); }).message(), HasSubstr("several jobs"));

@@ -396,9 +396,9 @@ TEST_F(Rest, AnswersOfAnotherFormAreErrors) {
   server_.set_answer("{\"state\"");
   const Error error = error_of([&] { target_.status(record_); });
   EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
-  EXPECT_THAT(error.message(), AllOf(HasSubstr("GET http://"), HasSubstr("no whole JSON")));
+  EXPECT_THAT(error.message(), AllOf(HasSubstr("GET http://"), HasSubstr("not a whole JSON")));
   EXPECT_THAT(error_of([&] { target_.logs(record_, {}, [](std::string_view) {}); }).message(),
-              HasSubstr("no whole JSON"));
+              HasSubstr("not a whole JSON"));
 }
 
 // Vertex AI shows the variables of a job to every user who may read the job.

@@ -82,6 +82,7 @@ class MUSTER_EXPORT SyncBatchNormImpl final
   };
   Place place_;
 };
+// The module holder: what torch::nn::BatchNorm2d is to torch::nn::BatchNorm2dImpl.
 TORCH_MODULE(SyncBatchNorm);
 
 // Makes each torch::nn::BatchNorm1d, 2d and 3d in a torch::nn::Sequential within `module` a

@@ -172,8 +172,8 @@ TEST(DecodeRequest, ValuesOfAnotherFormAreNamedWithTheirPlace) {
               HasSubstr("is a number, a whole number"));
   EXPECT_THAT(fault(kinds + R"([[[0, 1]]], "s": [["a"], ["b", "c"]]}})"),
               HasSubstr("2 values, expected 1, as in the lists before"));
-  EXPECT_THAT(fault(kinds + R"([[[0, 1]]], "s": [[{"b64": "A"}]]}})"), HasSubstr("no base64"));
-  EXPECT_THAT(fault(kinds + R"([[[0, 1]]], "s": [[{"b64": "A=B="}]]}})"), HasSubstr("no base64"));
+  EXPECT_THAT(fault(kinds + R"([[[0, 1]]], "s": [[{"b64": "A"}]]}})"), HasSubstr("not base64"));
+  EXPECT_THAT(fault(kinds + R"([[[0, 1]]], "s": [[{"b64": "A=B="}]]}})"), HasSubstr("not base64"));
 }
 
 TEST(DecodeRequest, AByteOrderMarkIsPassedOver) {

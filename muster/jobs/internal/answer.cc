@@ -75,7 +75,7 @@ std::string Answer::text(const std::string& pointer) const {
 }
 
 const nlohmann::json& Answer::list(const std::string& pointer) const {
-  return at(pointer, "list", [](const nlohmann::json& value) { return value.is_array(); });
+  return at(pointer, "a list", [](const nlohmann::json& value) { return value.is_array(); });
 }
 
 std::vector<std::string> names_in(const nlohmann::json& resources) {
