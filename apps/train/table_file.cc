@@ -105,7 +105,7 @@ TableFile::TableFile(const std::string& path, const TableFormat& format)
                                  : "give each a different name");
     }
     if (!is_utf8(name)) {
-      throw invalid_argument(fmt::format("{}: the name of column {}, '{}', is not a UTF-8", path,
+      throw invalid_argument(fmt::format("{}: the name of column {}, '{}', is not UTF-8", path,
                                          i + 1, printable(name)),
                              "save the file as UTF-8");
     }

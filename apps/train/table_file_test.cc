@@ -118,7 +118,7 @@ TEST_F(TableFileTest, SaysWhatIsWrong) {
               HasSubstr("two columns called 'a'"));
   EXPECT_THAT(error_of([&] { TableFile(file("0,5.5,5.5\n1,2,3\n"), {}); }).hint(),
               HasSubstr("--header=false"));
-  EXPECT_THAT(message_of([&] { TableFile(file("a\xff,b\n1,2\n"), {}); }), HasSubstr("no UTF-8"));
+  EXPECT_THAT(message_of([&] { TableFile(file("a\xff,b\n1,2\n"), {}); }), HasSubstr("not UTF-8"));
   TableFile table(file("a,b\n1,2\n3\n"), {.delimiter = ','});
   ASSERT_TRUE(table.next());
   EXPECT_THAT(error_of([&] { (void)table.next(); }).what(),

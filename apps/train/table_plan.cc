@@ -111,7 +111,7 @@ PlannedColumn planned(const std::string& name, const ColumnProfile& profile) {
 void check_utf8(const std::string& column, const std::vector<std::string>& texts) {
   for (const std::string& text : texts) {
     if (is_utf8(text)) continue;
-    throw invalid_argument(fmt::format("the column '{}' holds a text that is not a UTF-8: '{}'",
+    throw invalid_argument(fmt::format("the column '{}' holds a text that is not UTF-8: '{}'",
                                        column, printable_beginning(text)),
                            "save the file as UTF-8, or leave the column out: --exclude");
   }

@@ -334,7 +334,7 @@ TEST_F(TablePlanTest, SaysWhatIsWrong) {
   EXPECT_THAT(fails(nothing), AllOf(HasSubstr("no column to learn 'label' from"),
                                     HasSubstr("id identifies a row")));
   EXPECT_THAT(fails(table([](int i) { return i % 2 == 0 ? "K\xf6ln" : "Bonn"; })),
-              HasSubstr("no UTF-8"));
+              HasSubstr("not UTF-8"));
 }
 
 TEST_F(TablePlanTest, JsonKeepsAllOfIt) {

@@ -164,7 +164,7 @@ TEST(ExampleParser, ErrorsNameTheRow) {
   EXPECT_THAT(error_for({{"x", Integers{1}}}).message(), HasSubstr("row 1 of 2"));
   const Error damaged = error_of([&] { parse(Value(Strings(Texts{"<html>"}))); });
   EXPECT_EQ(damaged.kind(), ErrorKind::kCorrupt);
-  EXPECT_THAT(damaged.message(), HasSubstr("no tf.Example"));
+  EXPECT_THAT(damaged.message(), HasSubstr("not a tf.Example"));
   const Error tensor = error_of([&] { parse(Element(torch::zeros({2}))); });
   EXPECT_EQ(tensor.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(tensor.message(), HasSubstr("float32[2]"));

@@ -111,7 +111,7 @@ json recipe_of(const std::vector<FeatureColumn>& columns) {
     } catch (const json::exception&) {
       throw invalid_argument(
           fmt::format("not supported: exporting how the column '{}' reads its features, for one "
-                      "of its values is not a UTF-8",
+                      "of its values is not UTF-8",
                       column.name()),
           "write keys and vocabularies in UTF-8");
     }

@@ -72,7 +72,7 @@ TEST(RecipeTest, ColumnsThatCannotBeWrittenAreRefusedByName) {
   EXPECT_THAT(why(sequence_numeric_column("price")), HasSubstr("'price', one of sequences"));
   EXPECT_THAT(
       why(categorical_column_with_vocabulary_list("city", {"\xff"})),
-      HasSubstr("the column 'city' reads its features, for one of its values is not a UTF-8"));
+      HasSubstr("the column 'city' reads its features, for one of its values is not UTF-8"));
 }
 
 TEST(RecipeTest, TextThatIsNoRecipeIsRefused) {

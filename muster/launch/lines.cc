@@ -14,7 +14,7 @@ std::size_t whole_characters(std::string_view text) {
     if (byte < 0x80) return text.size();
     if (byte >= 0xc0) return end;
   }
-  return text.size();  // it is not a UTF-8
+  return text.size();  // it is not UTF-8
 }
 
 }  // namespace

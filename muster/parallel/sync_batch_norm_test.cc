@@ -246,7 +246,7 @@ TEST(SyncBatchNormTest, RefusesWhatItCannotConvert) {
   ImageNetImpl<torch::nn::BatchNorm2d> net;
   const Error error = error_of([&] { convert_sync_batchnorm(net); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
-  EXPECT_THAT(error.message(), HasSubstr("no part of a torch::nn::Sequential: first, norm"));
+  EXPECT_THAT(error.message(), HasSubstr("not part of a torch::nn::Sequential: first, norm"));
   EXPECT_THAT(error.hint(), HasSubstr("muster::SyncBatchNorm"));
 }
 

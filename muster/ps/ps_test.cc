@@ -214,10 +214,10 @@ TEST(PartFiles, TouchNothingButCheckpoints) {
   for (const std::string name : {"notes.txt", "../model.ckpt-1.part-0-of-1.00000001.safetensors",
                                  "model.ckpt-1.safetensors", ""})
     EXPECT_THAT(message_of([&] { files.write(name, store, store.copy()); }),
-                HasSubstr("no name of a part"));
+                HasSubstr("not a name of a part"));
   for (const std::string name : {"/model.ckpt-1", "../model.ckpt-1", "weights"})
     EXPECT_THAT(message_of([&] { files.restore({.checkpoint = name}, store); }),
-                HasSubstr("no name of a checkpoint"));
+                HasSubstr("not a name of a checkpoint"));
   EXPECT_FALSE(files.sees("text"));
   local_file_system().write_atomically(directory / kSightFile, std::string_view("text")).value();
   EXPECT_TRUE(files.sees("text"));

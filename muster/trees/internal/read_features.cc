@@ -120,7 +120,7 @@ std::vector<std::string> columns_of(const Features& features, const InputForm& f
   for (const auto& [name, column] : all_columns(features, form)) {
     if (!is_utf8(name)) {
       throw invalid_argument(
-          fmt::format("the feature '{}' has a name that is not a UTF-8", printable_beginning(name)),
+          fmt::format("the feature '{}' has a name that is not UTF-8", printable_beginning(name)),
           "give it another key");
     }
     if (std::ranges::find(names, name) != names.end()) {
