@@ -52,5 +52,8 @@ if(MUSTER_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 find_program(MUSTER_MOLD mold)
 if(MUSTER_MOLD)
-  add_link_options(-fuse-ld=mold)
+  # mold 1.10 lets the segment that is read-only after relocation begin with thread-local variables,
+  # which may lie on the page before, where nothing is mapped: a program with one thread-local byte
+  # did not start ("cannot apply additional memory protection"). Segments on pages of their own do.
+  add_link_options(-fuse-ld=mold -Wl,-z,separate-loadable-segments)
 endif()
