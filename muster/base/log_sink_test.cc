@@ -189,6 +189,8 @@ TEST_F(LogSinkTest, ThreadsLogWhileSinksAreExchanged) {
 }
 
 TEST(LogSinkDeathTest, TheLevelAppliesBeforeTheSinkAndNoStatusIsShown) {
+  // A death test starts this program again, which an emulator of another machine may not be able
+  // to.
   if (!muster::testing::starts_itself()) GTEST_SKIP() << muster::testing::kNotStarted;
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(

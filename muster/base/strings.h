@@ -23,7 +23,7 @@ MUSTER_PART_EXPORT std::string to_lower(std::string_view text);
 // Joins {"a", "b"} with ", " to "a, b".
 MUSTER_PART_EXPORT std::string join(const std::vector<std::string>& parts,
                                     std::string_view separator);
-// Returns "'a', 'b'", for lists in messages. Behind `most` entries stands "... and 7 more"; an
+// Returns "'a', 'b'", for lists in messages. After `most` entries stands "... and 7 more"; an
 // empty list gives "(none)".
 MUSTER_PART_EXPORT std::string join_quoted(const std::vector<std::string>& parts, size_t most = 20);
 // Returns the parts as lines of their own, each after a line end and `indent`. After `most` of

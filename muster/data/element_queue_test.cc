@@ -87,7 +87,9 @@ TEST(ElementQueueTest, WaitsEndByClosingAndByTime) {
   ElementQueue empty;
   std::optional<Element> popped = element_with(0);
   std::thread popper([&] { popped = empty.pop(); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // both wait, most likely
+  // Whether a thread waits cannot be seen from outside. The time lets both begin to wait; the test
+  // also passes if one of them comes later.
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
   full.close();
   empty.close();
   pusher.join();

@@ -69,14 +69,10 @@ void FlatParameters::check_some_gradient(const optim::TrainOp& train_op,
       if (parameter.optimizer == static_cast<int>(o)) without.push_back(parameter.variable->name());
     }
     if (without.empty()) continue;
-    constexpr size_t kMost = 8;
-    const size_t more = without.size() > kMost ? without.size() - kMost : 0;
-    without.resize(without.size() - more);
     throw invalid_argument(
         fmt::format("the optimizer {} would change nothing: its loss reaches none of its variables "
-                    "({}{})",
-                    optimizers_[o].name, join(without, ", "),
-                    more > 0 ? fmt::format(" and {} more", more) : ""),
+                    "({})",
+                    optimizers_[o].name, join_quoted(without, 8)),
         "compute the loss from these variables, without detach() or a NoGradGuard between; give "
         "minimize() a filter that accepts the variables that this loss trains; an optimizer that "
         "makes no step this time is described as no_step(filter), or left out");

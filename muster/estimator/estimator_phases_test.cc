@@ -155,7 +155,7 @@ TEST(PhasesTest, MistakesAreNamed) {
                                             maker_adam(context).minimize(losses.critic, of_maker));
               }).message(),
               HasSubstr("the optimizer M would change nothing: its loss reaches none of its "
-                        "variables (maker/dense/kernel, maker/dense/bias)"));
+                        "variables ('maker/dense/kernel', 'maker/dense/bias')"));
 }
 
 }  // namespace

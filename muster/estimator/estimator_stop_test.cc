@@ -53,7 +53,7 @@ class Requests {
       : thread_([this, ready = std::move(ready)] {
           while (!over_) {
             if (ready()) request_stop();
-            std::this_thread::sleep_for(20ms);
+            std::this_thread::sleep_for(20ms);  // between two requests, until the run has ended
           }
         }) {}
   ~Requests() {

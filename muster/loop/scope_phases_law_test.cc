@@ -219,7 +219,7 @@ TEST(PhasesLawTest, MistakesAreNamed) {
   EXPECT_EQ(cut.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(cut.message(),
               HasSubstr("the optimizer J would change nothing: its loss reaches none "
-                        "of its variables (judge/kernel, judge/bias)"));
+                        "of its variables ('judge/kernel', 'judge/bias')"));
   EXPECT_THAT(cut.hint(), HasSubstr("no_step(filter)"));
 }
 

@@ -153,7 +153,7 @@ class CoordinatorState {
 
   // -1 for an observer.
   int rank_of(const std::string& task) const;
-  // Whom these calls are not for: who is not a member, or whose group has failed.
+  // The refusal of a caller that is not a member, or whose group has failed; nothing for others.
   std::optional<Verdict> turn_away(const Caller& caller) const;
   // Nothing where no earlier process of the caller's task is in its way.
   std::optional<Verdict> wait_as_twin(Membership& others, const Caller& caller, double now);
