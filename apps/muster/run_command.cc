@@ -13,6 +13,7 @@
 #include "muster/base/log.h"
 #include "muster/command/command_line.h"
 #include "muster/launch/run.h"
+#include "muster/nodes/node_run.h"
 
 namespace muster::app {
 namespace {
@@ -45,10 +46,29 @@ struct RunFlags {
   double grace = seconds(run.supervise.grace);
   double idle_time = seconds(run.supervise.idle_time);
   double stop_time = seconds(run.supervise.stop_time);
+  std::string nodes{};
+  nodes::NodeOptions node{};
 };
 
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<long>(seconds * 1000));
+}
+
+int run_on_nodes(RunFlags& flags) {
+  if (flags.nodes.empty()) {
+    throw invalid_argument("--rendezvous needs --nodes",
+                           "add --nodes=I/N: the number of this machine, from 0, and of all");
+  }
+  const nodes::NodeOptions parsed = nodes::parse_nodes(flags.nodes);
+  flags.node.node = parsed.node;
+  flags.node.nodes = parsed.nodes;
+  if (flags.dry_run) {
+    throw invalid_argument(
+        "--dry-run with --nodes is not supported: the tasks have addresses when "
+        "all machines have joined",
+        "omit --nodes to see the tasks of one machine");
+  }
+  return nodes::run_node(flags.run, flags.node);
 }
 
 int run(RunFlags& flags, const std::string& own_folder) {
@@ -68,6 +88,7 @@ int run(RunFlags& flags, const std::string& own_folder) {
     const char* path = std::getenv("PATH");
     flags.run.command[0] = launch::find_program(flags.run.command[0], path ? path : "", own_folder);
   }
+  if (!flags.nodes.empty() || !flags.node.rendezvous.empty()) return run_on_nodes(flags);
   if (!flags.dry_run) return launch::run(flags.run);
   const int tasks = std::max(1, launch::cluster_size(flags.run));
   const launch::RunPlan plan = launch::plan_run(flags.run, launch::this_machine(),
@@ -101,9 +122,20 @@ void add_run(CLI::App& app, const std::vector<std::string>& program, const std::
        "Number of threads of each task; 0: MUSTER_THREADS, OMP_NUM_THREADS, or its number of cores",
        count});
   flag({"restart", &flags->run.restart,
-        "How many times to restart after a task was killed or exits with 138: with --ps only that "
-        "task, else all tasks; the evaluator is restarted alone",
+        "How many times within an hour to restart after a task was killed or exits with 138: with "
+        "--ps only that task, else all tasks; the evaluator is restarted alone",
         count});
+  flag({"nodes",
+        &flags->nodes,
+        "This machine's number, from 0, and the number of machines: 0/3. Each machine runs this "
+        "command with --workers tasks",
+        {},
+        "I/N"});
+  flag({"rendezvous",
+        &flags->node.rendezvous,
+        "Address of machine 0 where the machines of --nodes meet; machine 0 serves it",
+        {},
+        "HOST:PORT"});
   flag({"no-pin", &flags->no_pin, "Do not bind tasks to cores"});
   flag({"log-format",
         &flags->log_format,
@@ -126,6 +158,9 @@ void add_run(CLI::App& app, const std::vector<std::string>& program, const std::
        "they count as hung",
        /*at_least=*/1);
   time("stop-time", flags->stop_time, "Seconds that tasks get to save after Ctrl-C or SIGTERM");
+  time("join-time", flags->node.join_time,
+       "Seconds until a machine of --nodes that does not join, or join again, is given up",
+       /*at_least=*/1);
   command->footer(
       "Write the program and its arguments after two dashes: muster run [OPTIONS] -- PROGRAM "
       "ARGUMENTS...\n"
@@ -146,7 +181,8 @@ void add_run(CLI::App& app, const std::vector<std::string>& program, const std::
       "  muster run --workers=4 --cores-per-task=2 --dry-run -- ./train --epochs=3\n"
       "  muster run --chief --workers=3 -- ./train\n"
       "  muster run --workers=2 --evaluator -- mnist --data_dir=digits --model_dir=model\n"
-      "  muster run --chief --workers=2 --ps=2 --restart=3 -- mnist --strategy=parameter_server");
+      "  muster run --chief --workers=2 --ps=2 --restart=3 -- mnist --strategy=parameter_server\n"
+      "  muster run --nodes=0/2 --rendezvous=node1:29500 --restart=3 -- ./train");
   command->callback([flags, program, own_folder, &action] {
     flags->run.command = program;
     action = [flags, own_folder] { return run(*flags, own_folder); };

@@ -91,19 +91,41 @@ std::string too_many_cores(const RunOptions& options, const Machine& machine) {
       machine.usable, std::max(1, machine.usable / task_count(options)));
 }
 
+// The first of several machines has what the run has once.
+bool leads(const RunOptions& options) { return !options.place || options.place->node == 0; }
+
 std::vector<Role> roles_of(const RunOptions& options) {
   std::vector<Role> roles;
-  if (options.chief) roles.push_back({"chief", 0});
-  for (int i = 0; i < options.workers; ++i) roles.push_back({"worker", i});
+  const int first = options.place ? options.place->node * options.workers : 0;
+  if (options.chief && leads(options)) roles.push_back({"chief", 0});
+  for (int i = 0; i < options.workers; ++i) roles.push_back({"worker", first + i});
   for (int i = 0; i < options.ps; ++i) roles.push_back({"ps", i});
-  if (options.evaluator) roles.push_back({"evaluator", 0});
+  if (options.evaluator && leads(options)) roles.push_back({"evaluator", 0});
   return roles;
+}
+
+// The addresses of all tasks of the cluster by their types, as TF_CONFIG has them.
+nlohmann::json cluster_of(const RunOptions& options, const std::vector<Role>& roles,
+                          const std::vector<std::string>& own) {
+  nlohmann::json cluster;
+  if (!options.place) {
+    for (std::size_t i = 0; i < own.size(); ++i) cluster[roles[i].type].push_back(own[i]);
+    return cluster;
+  }
+  const bool chief = options.chief;
+  for (const auto& of_node : options.place->addresses) {
+    for (const std::string& address : of_node)
+      cluster[chief && !cluster.contains("chief") ? "chief" : "worker"].push_back(address);
+  }
+  return cluster;
 }
 
 // What tells this run's tasks from all others; the user's own words go first.
 std::vector<std::pair<std::string, std::string>> job_of(const RunOptions& options,
                                                         const Environment& environment) {
   std::vector<std::pair<std::string, std::string>> job;
+  // Of several machines each has the token from its user, and all one name.
+  if (options.place) return {{"MUSTER_JOB_ID", options.place->job_id}};
   if (environment.get_or("MUSTER_JOB_ID", "").empty()) {
     const std::string& program = options.command.front();
     job.emplace_back("MUSTER_JOB_ID", fmt::format("{}-{}", program.substr(program.rfind('/') + 1),
@@ -171,11 +193,11 @@ void check_run_options(const RunOptions& options) {
 }
 
 int cluster_size(const RunOptions& options) {
-  return options.workers + (options.chief ? 1 : 0) + options.ps;
+  return options.workers + (options.chief && leads(options) ? 1 : 0) + options.ps;
 }
 
 int task_count(const RunOptions& options) {
-  return cluster_size(options) + (options.evaluator ? 1 : 0);
+  return cluster_size(options) + (options.evaluator && leads(options) ? 1 : 0);
 }
 
 std::string shell_quoted(const std::string& text) {
@@ -216,9 +238,10 @@ RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::v
                  const Environment& environment) {
   check_run_options(options);
   const int count = task_count(options), in_cluster = cluster_size(options);
-  if (static_cast<int>(ports.size()) != in_cluster) {
-    throw invalid_argument(fmt::format("{} ports for {} tasks", ports.size(), in_cluster));
-  }
+  const std::size_t here =
+      options.place ? options.place->addresses.at(options.place->node).size() : ports.size();
+  if (static_cast<int>(here) != in_cluster)
+    throw invalid_argument(fmt::format("{} ports for {} tasks", here, in_cluster));
   check_count(count, machine);
   const std::vector<Role> roles = roles_of(options);
 
@@ -231,18 +254,21 @@ RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::v
   RunPlan plan;
   plan.warning = too_many_cores(options, machine);
   const auto secrets = job_of(options, environment);
-  nlohmann::json cluster;
-  for (int i = 0; i < in_cluster; ++i) {
-    plan.addresses.push_back(loopback_address(ports[i]));
-    cluster[roles[i].type].push_back(plan.addresses.back());
+  if (options.place) {
+    plan.addresses = options.place->addresses[options.place->node];
+  } else {
+    for (const int port : ports) plan.addresses.push_back(loopback_address(port));
   }
+  const nlohmann::json cluster = cluster_of(options, roles, plan.addresses);
+  std::size_t tasks = 0;
+  for (const auto& [type, addresses] : cluster.items()) tasks += addresses.size();
   const auto config_of = [](const nlohmann::json& of, const Role& role) {
     const nlohmann::json config = {{"cluster", of},
                                    {"task", {{"type", role.type}, {"index", role.index}}}};
     return std::pair("TF_CONFIG", config.dump());
   };
   // By this name an evaluator tells what an earlier run has left in model_dir.
-  const std::string run_id = random_secret().substr(0, 16);
+  const std::string run_id = options.place ? options.place->run_id : random_secret().substr(0, 16);
   for (int i = 0; i < count; ++i) {
     ProcessSpec spec;
     spec.argv = options.command;
@@ -252,7 +278,7 @@ RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::v
       spec.restarts = options.restart;
       // A task that trains alone has no cluster; its evaluator needs the name of a chief.
       const nlohmann::json alone = {{"chief", {plan.addresses.front()}}};
-      spec.environment.push_back(config_of(in_cluster > 1 ? cluster : alone, roles[i]));
+      spec.environment.push_back(config_of(tasks > 1 ? cluster : alone, roles[i]));
     } else {
       spec.name = fmt::format("{} {}", roles[i].type, roles[i].index);
       if (options.ps > 0) {
@@ -260,7 +286,7 @@ RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::v
         spec.serves = roles[i].type == "ps";
         spec.restarts = options.restart;
       }
-      if (in_cluster > 1) {
+      if (tasks > 1) {
         spec.environment.push_back(config_of(cluster, roles[i]));
         spec.secrets = secrets;
         // A choice of another launcher does not apply to the tasks of this one, and the place

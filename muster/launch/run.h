@@ -9,6 +9,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,16 @@ namespace muster::inline v0_1::launch {
 
 struct RunPlan;
 
+// The place of a machine in a run on several. Each machine has the same number of workers; the
+// first machine has the chief and the evaluator too.
+struct RunPlace {
+  int node = 0;  // of this machine, from 0
+  // Of each machine the addresses of its tasks of the cluster, "10.0.0.1:40123", the chief's first.
+  std::vector<std::vector<std::string>> addresses{};
+  std::string job_id{};  // the name of the job
+  std::string run_id{};  // by which an evaluator tells what an earlier run has left
+};
+
 // The flags of `muster run`.
 struct RunOptions {
   int workers = 1;
@@ -32,9 +43,12 @@ struct RunOptions {
   bool pin = true;         // each task to cores of its own, when there are enough
   bool tls = false;        // the tasks talk to the coordinator over TLS, with certificates we make
   bool json = false;       // the tasks log as JSON, and so do we
-  // How often what was killed, or asks for it with 138, is started again: a task of a run with
-  // parameter servers, or the evaluator, by itself; of other runs all tasks together.
+  // How often within an hour what was killed, or asks for it with 138, is started again: a task of
+  // a run with parameter servers, or the evaluator, by itself; of other runs all tasks together.
   int restart = 0;
+  // Set on one of several machines: see nodes/node_run.h. The numbers above are then of each
+  // machine.
+  std::optional<RunPlace> place{};
   std::vector<std::string> command{};
   SuperviseOptions supervise{};
   // Changes what run() has planned, before it is started; also when it is started again.
@@ -61,14 +75,16 @@ struct RunPlan {
 // Throws InvalidArgument for options out of range.
 void check_run_options(const RunOptions& options);
 
-// Plans a run; `ports` holds one port for each task of the cluster. OMP_NUM_THREADS and
+// Plans a run; `ports` holds one port for each task of the cluster, and is empty with
+// `options.place`. OMP_NUM_THREADS and
 // MUSTER_THREADS are the task's share of cores (at least 1), unless `options.threads` or the
 // environment sets them. Throws InvalidArgument for options out of range, and for a MUSTER_THREADS
 // that is not a positive number.
 RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::vector<int>& ports,
                  const Environment& environment);
 
-// The number of tasks of the cluster: the workers, the chief where there is one, and the servers.
+// The number of tasks of the cluster on this machine: the workers, the chief where there is one,
+// and the servers.
 int cluster_size(const RunOptions& options);
 // The number of processes: these, and the evaluator where there is one.
 int task_count(const RunOptions& options);
@@ -84,6 +100,14 @@ std::string shell_quoted(const std::string& text);
 
 // Returns a shell command for each task, ready to be pasted, for --dry-run.
 std::string describe(const RunPlan& plan);
+
+// Lines that say why all tasks start again: for the restart of this number in the last hour, after
+// a pause in seconds; and because another program uses a port of these addresses.
+std::string starting_again(double pause, int restart, int restarts);
+std::string ports_in_use(const std::string& addresses);
+
+// Starts and supervises what was planned, once. The outcome says whether new ports are needed.
+Outcome run_once(const RunOptions& options, RunPlan plan, SuperviseOptions supervision);
 
 // Plans and supervises a run; command[0] is a path. When a task exits with 138 after a line with
 // "address already in use", new ports are chosen and all tasks are started again, once. Returns the

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <random>
 #include <system_error>
+#include <thread>
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
@@ -15,6 +18,7 @@
 #include "muster/base/terminal.h"
 #include "muster/launch/certificates.h"
 #include "muster/launch/run.h"
+#include "muster/plan/restart_budget.h"
 
 namespace muster::inline v0_1::launch {
 namespace {
@@ -62,11 +66,29 @@ class RunCertificates {
   std::vector<std::pair<std::string, std::string>> variables_;
 };
 
-// Whether it is worth to try again after a group ended so: a task was killed, or a resource was
-// busy.
-bool asks_for_restart(const Outcome& outcome) { return outcome.exit_code > 128; }
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 }  // namespace
+
+std::string starting_again(double pause, int restart, int restarts) {
+  const std::string when = pause > 0 ? fmt::format(" in {:.1f} s", pause) : "";
+  return fmt::format("starting all tasks again{} ({} of {})", when, restart, restarts);
+}
+
+std::string ports_in_use(const std::string& addresses) {
+  return fmt::format("another program uses a port of {}: starting all tasks again on new ports",
+                     addresses);
+}
+
+Outcome run_once(const RunOptions& options, RunPlan plan, SuperviseOptions supervision) {
+  if (options.adjust) options.adjust(plan);
+  if (!plan.warning.empty() && supervision.stop_on_address_in_use) log::warning(plan.warning);
+  supervision.json = options.json;
+  if (!options.json) ask_for_status_lines(plan.processes, supervision.err_fd);
+  return supervise(plan.processes, supervision);
+}
 
 int run(const RunOptions& options, const std::function<std::vector<int>(int)>& ports) {
   check_run_options(options);
@@ -74,31 +96,30 @@ int run(const RunOptions& options, const std::function<std::vector<int>(int)>& p
   if (options.tls && cluster_size(options) > 1) certificates.emplace();
   SuperviseOptions supervision = options.supervise;
   supervision.stop_on_address_in_use = true;
-  supervision.json = options.json;
   // With parameter servers a task is started again by itself.
-  int restarts = options.ps > 0 ? 0 : options.restart;
+  plan::RestartBudget budget(
+      {.restarts = options.ps > 0 ? 0 : options.restart, .seed = std::random_device()()});
   for (;;) {
     RunPlan plan =
         plan_run(options, this_machine(), ports(cluster_size(options)), Environment::process());
-    if (options.adjust) options.adjust(plan);
-    if (!plan.warning.empty() && supervision.stop_on_address_in_use) log::warning(plan.warning);
-    if (!options.json) ask_for_status_lines(plan.processes, supervision.err_fd);
     for (ProcessSpec& task : plan.processes) {
       if (!certificates) break;
       const auto& variables = certificates->variables();
       task.environment.insert(task.environment.end(), variables.begin(), variables.end());
     }
-    const Outcome outcome = supervise(plan.processes, supervision);
+    const std::string addresses = fmt::format("{}", fmt::join(plan.addresses, ", "));
+    const Outcome outcome = run_once(options, std::move(plan), supervision);
     if (!outcome.address_in_use || outcome.stop_signal != 0) {
-      if (restarts == 0 || outcome.stop_signal != 0 || !asks_for_restart(outcome))
+      if (outcome.stop_signal != 0 || !plan::asks_for_restart(outcome.exit_code))
         return outcome.exit_code;
-      log::warning(fmt::format("starting all tasks again ({} of {})", options.restart - --restarts,
-                               options.restart));
+      const double now = steady_seconds();
+      const std::optional<double> pause = budget.take(now);
+      if (!pause) return outcome.exit_code;
+      log::warning(starting_again(*pause, budget.used(now), options.restart));
+      std::this_thread::sleep_for(std::chrono::duration<double>(*pause));
       continue;
     }
-    log::warning(
-        fmt::format("another program uses a port of {}: starting all tasks again on new ports",
-                    fmt::join(plan.addresses, ", ")));
+    log::warning(ports_in_use(addresses));
     supervision.stop_on_address_in_use = false;
   }
 }

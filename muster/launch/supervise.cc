@@ -67,6 +67,7 @@ Outcome Supervisor::run() {
     for (RunningTask& task : tasks_) {
       if (!task.reaped && task.process.pid > 0) look_after(task);
     }
+    heed_others();
     stop_those_left_alone();
     stop_those_too_late();
     act_on_deadline();
@@ -333,9 +334,13 @@ Outcome Supervisor::conclude() {
   }
   if (options_.on_end) options_.on_end(outcome);
   if (outcome.address_in_use) return outcome;
+  const auto hung = first_done_.empty() ? options_.survivor_time : options_.idle_time;
+  if (options_.others) {
+    outcome.reasons = reasons(outcome, specs, describe_seconds(hung), /*on_screen=*/false);
+    return outcome;
+  }
   const bool on_screen =
       outcome.root_cause && all_lines_ - tasks_[*outcome.root_cause].error_line <= kOnScreen;
-  const auto hung = first_done_.empty() ? options_.survivor_time : options_.idle_time;
   for (const std::string& line : reasons(outcome, specs, describe_seconds(hung), on_screen))
     say(line);
   return outcome;

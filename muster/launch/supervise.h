@@ -75,10 +75,18 @@ struct ProcessSpec {
   // The others continue without it when it is killed, or exits with 138, 130 or 143.
   bool may_be_lost = false;
   bool serves = false;  // when the others have ended well, there is nothing to do for it
-  int restarts = 0;     // how often it is started again then
+  int restarts = 0;     // how often within an hour it is started again then
 };
 
 struct Outcome;
+
+// What the other groups of a run on several machines do.
+struct OtherGroups {
+  std::string
+      failed{};         // the first failure among them: "node 1: worker 3: exit code 138"; "": none
+  std::string done{};   // one of them that has ended well; "": none
+  int stop_signal = 0;  // the run is to stop, as by this signal to us
+};
 
 // Says how long to wait, and where output goes.
 struct SuperviseOptions {
@@ -92,6 +100,10 @@ struct SuperviseOptions {
   // When it is set, a task that exits with 138 and printed "address already in use" ends the group
   // at once and quietly. The outcome says so, and the caller may try again with other ports.
   bool stop_on_address_in_use = false;
+  // Of a run on several machines: asked about ten times a second, and to be quick. After a failure
+  // of another group, the tasks have `survivor_time`, as after one of this group. Then the outcome
+  // holds the reasons, and supervise() does not print them.
+  std::function<OtherGroups()> others = {};
   // For who keeps a record: called in between, and to be quick, when the task of that index in
   // `processes` was started, once more too; wrote a line; ended; and at last when the group has.
   std::function<void(std::size_t task)> on_start = {};
@@ -118,7 +130,9 @@ struct Outcome {
   std::optional<std::size_t> root_cause{};  // index of the task whose failure ended the group
   bool address_in_use = false;              // see SuperviseOptions::stop_on_address_in_use
   int stop_signal = 0;                      // the first SIGINT, SIGTERM or SIGUSR1 we were sent
-  std::vector<TaskExit> tasks{};            // as in `processes`
+  int rank = 0;                        // of the root cause, by the list above; 0: no task failed
+  std::vector<std::string> reasons{};  // lines that say why the group failed
+  std::vector<TaskExit> tasks{};       // as in `processes`
 };
 
 // Starts the processes and blocks until every one has ended. Throws Error when one cannot be

@@ -35,10 +35,7 @@ void Supervisor::on_exit(RunningTask& task) {
   }
   if (address_in_use_ || phase_ == Phase::kStopping || phase_ == Phase::kKilled) return;
   const std::string what = fmt::format("{}: {}", task.spec->name, short_text(task.exit.status));
-  if (phase_ == Phase::kRunning && task.restarts < task.spec->restarts && was_lost(task)) {
-    start_again(task, what);
-    return;
-  }
+  if (phase_ == Phase::kRunning && was_lost(task) && start_again(task, what)) return;
   if (phase_ == Phase::kSurvivors) {
     if (held_.empty()) return say(what);
     held_.push_back(what);
@@ -57,18 +54,41 @@ void Supervisor::on_exit(RunningTask& task) {
   deadline_ = SteadyClock::now() + options_.survivor_time;
 }
 
+void Supervisor::heed_others() {
+  if (!options_.others || phase_ == Phase::kKilled) return;
+  const OtherGroups others = options_.others();
+  if (others.stop_signal != 0 && stop_signal_ == 0) on_signal(others.stop_signal);
+  if (!others.done.empty() && first_done_.empty()) {
+    first_done_ = others.done;
+    done_time_ = SteadyClock::now();
+  }
+  const std::string running = names_of_running();
+  if (others.failed.empty() || phase_ != Phase::kRunning || running.empty()) return;
+  say(fmt::format("{}; waiting up to {} for {} to end", others.failed,
+                  describe_seconds(options_.survivor_time), running));
+  phase_ = Phase::kSurvivors;
+  deadline_ = SteadyClock::now() + options_.survivor_time;
+}
+
 bool Supervisor::was_lost(const RunningTask& task) {
   return task.exit.status.signal != 0 || task.exit.status.code == kExitRestart;
 }
 
-void Supervisor::start_again(RunningTask& task, const std::string& what) {
-  const int made = task.restarts + 1;
-  say(fmt::format("{}; starting it again ({} of {})", what, made, task.spec->restarts));
+bool Supervisor::start_again(RunningTask& task, const std::string& what) {
   const ProcessSpec* spec = task.spec;
+  plan::RestartBudget budget =
+      task.budget.value_or(plan::RestartBudget({.restarts = spec->restarts}));
+  const double now = std::chrono::duration<double>(SteadyClock::now().time_since_epoch()).count();
+  // Without the pause: the others go on, and wait for this task.
+  if (!budget.take(now)) return false;
+  say(fmt::format("{}; starting it again ({} of {})", what, budget.used(now), spec->restarts));
+  const int made = task.restarts + 1;
   task = RunningTask();
   task.spec = spec;
   task.restarts = made;
+  task.budget = budget;
   begin(task);
+  return true;
 }
 
 void Supervisor::stop_those_left_alone() {

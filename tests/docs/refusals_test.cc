@@ -47,6 +47,8 @@ const Refusal kRefusals[] = {
      "muster/keras/internal/objective.cc", "class_weight of a model with several outputs"},
     {"launchers.md", "`PMIX_RANK` alone is an error", "muster/cluster/mpi_cluster_source.cc",
      R"(PlaceVariable{"PMIX_RANK", Counts::kRank, true, own})"},
+    {"launchers.md", "`--tls` and `--dry-run` together with `--nodes`", "muster/nodes/node_run.cc",
+     "--tls with --nodes is not supported"},
     {"layers.md", "Keras's policy `\"bfloat16\"`, with bfloat16 weights",
      "muster/layers/mixed_precision.cc", R"(policy == "bfloat16" || policy == "mixed_bfloat16")"},
     {"libtorch.md", "the gradient of the variable weight is Sparse",

@@ -59,6 +59,7 @@ Outcome judge(const std::vector<const ProcessSpec*>& specs, std::vector<TaskExit
   const auto stuck = std::ranges::find_if(outcome.tasks, &TaskExit::stuck);
   if (best == kBlamesAnother && stuck != outcome.tasks.end())
     outcome.root_cause = stuck - outcome.tasks.begin();
+  outcome.rank = best;
   const auto code_of = [&](std::size_t task) { return outcome.tasks[task].status.shell_code(); };
   if (stop_signal != 0 && best != 1) {
     outcome.root_cause = who_could_not_save(outcome.tasks);

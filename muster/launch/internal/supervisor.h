@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "muster/launch/internal/process.h"
 #include "muster/launch/internal/signal_scope.h"
 #include "muster/launch/supervise.h"
+#include "muster/plan/restart_budget.h"
 
 namespace muster::inline v0_1::launch::internal {
 
@@ -28,7 +30,8 @@ struct RunningTask {
   std::chrono::steady_clock::time_point exit_time;
   bool signalled = false;
   bool reaped = false;
-  int restarts = 0;  // made
+  int restarts = 0;                             // made
+  std::optional<plan::RestartBudget> budget{};  // unset before the first
   int line_count = 0;
   int in_use_line = -kRecentLines;  // when it last said so
   IdleWatch activity;
@@ -69,7 +72,8 @@ class Supervisor {
   // --- which task starts again, and who ends without it: supervise_restarts.cc ---
   void on_exit(RunningTask& task);
   static bool was_lost(const RunningTask& task);
-  void start_again(RunningTask& task, const std::string& what);
+  // False, and nothing, when it may not be started again.
+  bool start_again(RunningTask& task, const std::string& what);
   // Those next to the group wait for a restart that will not come.
   void stop_those_left_alone();
   // Whether it was started again, and the run is over without it.
@@ -77,6 +81,8 @@ class Supervisor {
   void stop_those_too_late();
 
   void on_signal(int number);
+  // What other machines of the run have seen counts here too.
+  void heed_others();
   void act_on_deadline();
   // When a task has ended well, the others have little left to do.
   void look_for_idle();
