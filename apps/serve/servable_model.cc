@@ -155,11 +155,8 @@ void ServableModel::warm_up() {
   const torch::NoGradGuard no_grad;
   for (const auto& [name, signature] : servable_.signatures()) {
     Servable::Tensors zeros;
-    for (const auto& [input, info] : signature.inputs) {
-      Shape shape = info.shape;
-      std::ranges::replace(shape, -1, 1);
-      zeros[input] = torch::zeros(shape, info.dtype);
-    }
+    for (const auto& [input, info] : signature.inputs)
+      zeros[input] = torch::zeros(servable_.smallest_batch(name, input), info.dtype);
     try {
       for (int run = 0; run < kRuns; ++run) servable_.run(name, zeros);
     } catch (const std::exception& error) {

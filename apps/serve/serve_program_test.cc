@@ -5,6 +5,7 @@
 #include <httplib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -16,6 +17,7 @@
 #include "muster/base/await.h"
 #include "muster/base/error_of.h"
 #include "muster/base/file_system.h"
+#include "muster/base/random.h"
 #include "muster/base/strings.h"
 #include "muster/base/temp_directory.h"
 #include "muster/data/example.h"
@@ -30,6 +32,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using namespace std::chrono_literals;
 
 constexpr const char* kJson = "application/json";
@@ -270,6 +273,129 @@ TEST_F(ServeProgramTest, TextsAndNothingAreTaken) {
                 .at("town")
                 .at("dtype"),
             "DT_STRING");
+}
+
+// Writes version 1: the mean of the steps of x, and x twice.
+void write_any_length(const std::string& folder) {
+  ServableSource source;
+  source.receiver = raw_serving_input_receiver({{"x", {kFloat32, {-1, 2}}}});
+  source.function = [](const ServableSource::Tensors& features) {
+    const Tensor& x = features.at("x");
+    return std::map<std::string, ExportOutput>{
+        {"serving_default", PredictOutput({{"mean", x.mean(1)}, {"twice", x * 2}})}};
+  };
+  local_file_system().make_directories(folder + "/1").value();
+  write_servable(local_file_system(), folder + "/1", source);
+}
+
+// Rows of halves, one for each length, [length, 2].
+nlohmann::json rows_of_lengths(const std::vector<int>& lengths, int first = 0) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const int length : lengths) {
+    nlohmann::json row = nlohmann::json::array();
+    for (int step = 0; step < length; ++step) row.push_back({(first + step) * 0.5, step * 1.0});
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+void expect_answer(const nlohmann::json& rows, const std::string& body) {
+  const auto predictions = nlohmann::json::parse(body).at("predictions");
+  ASSERT_EQ(predictions.size(), rows.size()) << body;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    double sums[2] = {0, 0};
+    ASSERT_EQ(predictions[i]["twice"].size(), rows[i].size());
+    for (size_t step = 0; step < rows[i].size(); ++step) {
+      for (size_t at : {0, 1}) {
+        sums[at] += rows[i][step][at].get<double>();
+        EXPECT_EQ(predictions[i]["twice"][step][at], 2 * rows[i][step][at].get<double>());
+      }
+    }
+    for (size_t at : {0, 1}) {
+      EXPECT_NEAR(predictions[i]["mean"][at].get<double>(),
+                  sums[at] / static_cast<double>(rows[i].size()), 1e-4);
+    }
+  }
+}
+
+TEST_F(ServeProgramTest, RequestsChooseTheLengthOfAFreeAxis) {
+  write_any_length(folder_.path());
+  Server server({"--name=m", "--batch-timeout=2", folder_.path()});
+  const int port = server.port();
+  // Requests of several lengths wait at the same time; those of one length share a batch.
+  std::vector<std::thread> clients;
+  for (const int length : {1, 2, 7, 50}) {
+    clients.emplace_back([port, length] {
+      httplib::Client client("127.0.0.1", port);
+      client.set_read_timeout(60s);
+      for (const int rows : {1, 3, 8, 1, 3, 8}) {
+        const auto sent =
+            rows_of_lengths(std::vector<int>(static_cast<size_t>(rows), length), rows);
+        expect_answer(sent, answer(client, "predict", nlohmann::json{{"instances", sent}}.dump()));
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+
+  httplib::Client client("127.0.0.1", port);
+  client.set_read_timeout(60s);
+  EXPECT_EQ(
+      answer(client, "predict", R"({"instances": [[[1, 2], [3, 4]], [[1, 2]]]})"),
+      "{\"error\": \"instances[1] has 1 value, expected 2, as in the lists before; input 'x' is "
+      "float32[-1, -1, 2]; pad the rows of a request to one length, or send rows of other "
+      "lengths in requests of their own\"}\n");
+  EXPECT_THAT(
+      answer(client, "predict", R"({"instances": [[], []]})"),
+      HasSubstr(R"(axis 1 of the input \"x\" has the length 0, the model takes 1 or more)"));
+  EXPECT_THAT(
+      answer(client, "predict", R"({"instances": [[[1, 2, 3]]]})"),
+      HasSubstr("instances[0][0] has 3 values, expected 2; input 'x' is float32[-1, -1, 2]"));
+  const auto signature =
+      nlohmann::json::parse(client.Get("/v1/models/m/metadata")->body)
+          .at("/metadata/signature_def/signature_def/serving_default"_json_pointer);
+  const auto dims = [&](const std::string& kind, const std::string& name) {
+    std::string all;
+    for (const auto& dim : signature.at(kind).at(name).at("tensor_shape").at("dim"))
+      all += dim.at("size").get<std::string>() + " ";
+    return all;
+  };
+  EXPECT_EQ(dims("inputs", "x"), "-1 -1 2 ");
+  EXPECT_EQ(dims("outputs", "twice"), "-1 -1 2 ");
+  EXPECT_EQ(dims("outputs", "mean"), "-1 2 ");
+}
+
+// Rows of random lengths, some with a step of another width: numbers, or an error that names the
+// input.
+TEST_F(ServeProgramTest, RowsOfEveryShapeAreAnsweredOrRefused) {
+  write_any_length(folder_.path());
+  Server server({"--name=m", folder_.path()});
+  httplib::Client client("127.0.0.1", server.port());
+  client.set_read_timeout(60s);
+  int answered = 0, refused = 0;
+  for (int seed = 0; seed < 200; ++seed) {
+    Random random(derive_key(static_cast<uint64_t>(seed), {}));
+    const auto below = [&](int limit) {
+      return static_cast<int>(random.uniform_below(static_cast<uint64_t>(limit)));
+    };
+    std::vector<int> lengths(static_cast<size_t>(below(4)), below(5));
+    if (below(3) == 0 && !lengths.empty()) lengths.back() = below(5);
+    nlohmann::json rows = rows_of_lengths(lengths);
+    const bool odd = below(4) == 0 && !lengths.empty() && lengths[0] > 0;
+    if (odd) rows[0][0] = nlohmann::json::array({1, 2, 3});
+    if (odd && below(2) == 0) rows[0][0] = 5;
+    const bool fits = !odd && !lengths.empty() && lengths[0] > 0 &&
+                      std::ranges::all_of(lengths, [&](int each) { return each == lengths[0]; });
+    const std::string got = answer(client, "predict", nlohmann::json{{"instances", rows}}.dump());
+    if (fits) {
+      expect_answer(rows, got);
+      ++answered;
+    } else {
+      EXPECT_THAT(got, AllOf(HasSubstr("{\"error\": \""), Not(HasSubstr("internal"))));
+      ++refused;
+    }
+  }
+  EXPECT_GT(answered, 30);
+  EXPECT_GT(refused, 30);
 }
 
 TEST_F(ServeProgramTest, TheNameIsTheLastWordOfTheFolders) {

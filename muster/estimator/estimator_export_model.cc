@@ -4,6 +4,7 @@
 
 #include "muster/base/strings.h"
 #include "muster/estimator/internal/estimator_impl.h"
+#include "muster/export/free_axes.h"
 #include "muster/export/write_version.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
@@ -24,8 +25,12 @@ Error does_not_take(const ServingInputReceiver& receiver, const Error& error) {
       fmt::format("export_model: the model function failed on features as the receiver says "
                   "they are, {}: {}",
                   join(features, ", "), error.message()),
-      "give the receiver the names, dtypes and shapes that the model trained on, and an "
-      "example where it does not take zeros");
+      std::string(
+          "give the receiver the names, dtypes and shapes that the model trained on, and an "
+          "example where it does not take zeros") +
+          (free_axes(receiver).empty()
+               ? ""
+               : "; axes of -1 had the lengths 7, 33 and 129, or those of the example"));
 }
 
 }  // namespace
@@ -52,15 +57,16 @@ std::optional<std::string> Estimator::export_model(const std::string& export_dir
                   "exporting");
   source.global_step = runner.global_step();
   // The first call creates the variables, and is not traced.
-  std::map<std::string, Tensor> rows;
-  for (const auto& [name, feature] : receiver.features) {
-    Shape shape{1};
-    shape.insert(shape.end(), feature.shape.begin(), feature.shape.end());
-    rows[name] =
-        feature.example ? feature.example->slice(0, 0, 1) : torch::zeros(shape, feature.dtype);
-  }
   try {
-    runner.build(batch_of_features(rows));
+    (void)first_lengths(receiver, [&](const std::vector<int64_t>& lengths) {
+      std::map<std::string, Tensor> rows;
+      for (const auto& [name, feature] : receiver.features) {
+        rows[name] = feature.example
+                         ? feature.example->slice(0, 0, 1)
+                         : torch::zeros(batch_shape(receiver, name, 1, lengths), feature.dtype);
+      }
+      runner.build(batch_of_features(rows));
+    });
   } catch (const Error& error) {
     throw does_not_take(receiver, error);
   }

@@ -171,15 +171,23 @@ struct Servable::Impl {
     }
   }
 
+  Shape smallest_batch(const std::string& input, const TensorInfo& info) const {
+    Shape shape = info.shape;
+    std::replace(shape.begin(), shape.end(), int64_t{-1}, int64_t{1});
+    for (const internal::LengthRange& range : description.lengths) {
+      for (const auto& [feature, axis] : range.axes) {
+        if (feature == input) shape[static_cast<size_t>(axis)] = std::max<int64_t>(range.least, 1);
+      }
+    }
+    return shape;
+  }
+
   // LibTorch optimizes a graph in its first calls, so they are slow.
   void warm_up() {
     Tensors zeros;
     const Call& call = calls.at(kServingDefault);
-    for (const auto& [name, info] : call.signature->inputs) {
-      Shape shape = info.shape;
-      std::replace(shape.begin(), shape.end(), int64_t{-1}, int64_t{1});
-      zeros[name] = torch::zeros(shape, info.dtype);
-    }
+    for (const auto& [name, info] : call.signature->inputs)
+      zeros[name] = torch::zeros(smallest_batch(name, info), info.dtype);
     try {
       for (int i = 0; i < 3; ++i) (void)compute(call, zeros);
     } catch (const Error& error) {
@@ -196,18 +204,21 @@ struct Servable::Impl {
   }
 
   // `unknown`: the caller's name of an input, if no input has that name.
-  [[noreturn]] static void refuse(const Call& call, const std::string& what,
-                                  const std::string& unknown = "") {
+  [[noreturn]] void refuse(const Call& call, const std::string& what,
+                           const std::string& unknown = "") const {
     std::vector<std::string> expected;
     for (const auto& [name, info] : call.signature->inputs)
       expected.push_back(name + " " + info.describe());
-    const std::string takes = "it takes " + join(expected, ", ") + "; -1 is the batch";
+    const std::string takes =
+        "it takes " + join(expected, ", ") + "; -1 is the batch" +
+        (description.lengths.empty() ? ""
+                                     : ", and on other axes a length that the request chooses");
     throw invalid_argument(
         fmt::format("the signature \"{}\": {}", *call.name, what),
         unknown.empty() ? takes : nearest_hint(unknown, keys_of(call.signature->inputs), takes));
   }
 
-  static void check(const Call& call, const Tensors& inputs) {
+  void check(const Call& call, const Tensors& inputs) const {
     // Before missing inputs, one of which a misspelt one may have meant.
     for (const auto& [name, tensor] : inputs) {
       if (!call.signature->inputs.contains(name))
@@ -228,6 +239,27 @@ struct Servable::Impl {
       }
       rows = given.size(0);
     }
+    for (const internal::LengthRange& range : description.lengths)
+      check_lengths(call, inputs, range);
+  }
+
+  void check_lengths(const Call& call, const Tensors& inputs,
+                     const internal::LengthRange& range) const {
+    const FreeAxis& first = range.axes.front();
+    const int64_t wanted = inputs.at(first.feature).size(first.axis);
+    if (wanted < range.least || (range.most && wanted > *range.most)) {
+      refuse(call, fmt::format("axis {} of the input \"{}\" has the length {}, the model takes {}",
+                               first.axis, first.feature, wanted,
+                               range.most ? fmt::format("{} to {}", range.least, *range.most)
+                                          : fmt::format("{} or more", range.least)));
+    }
+    for (const auto& [feature, axis] : range.axes) {
+      const int64_t length = inputs.at(feature).size(axis);
+      if (length == wanted) continue;
+      refuse(call, fmt::format("axis {} of the input \"{}\" has the length {}, and axis {} of the "
+                               "input \"{}\" has {}; the model takes equal lengths",
+                               axis, feature, length, first.axis, first.feature, wanted));
+    }
   }
 
   Tensors compute(const Call& call, const Tensors& inputs) const {
@@ -240,9 +272,17 @@ struct Servable::Impl {
     try {
       given = (*forward)(std::move(stack));
     } catch (const std::exception& error) {
-      throw converted_error(fmt::format("the signature \"{}\" cannot compute this batch: {}",
-                                        *call.name, internal::cause_of(error)),
-                            [] { return std::string("the values must be such as it trained on"); });
+      std::string given_shapes;
+      for (const auto& [name, tensor] : inputs)
+        given_shapes += fmt::format("; the input \"{}\" is {}", name, muster::describe(tensor));
+      throw converted_error(
+          fmt::format("the signature \"{}\" cannot compute this batch: {}{}", *call.name,
+                      internal::cause_of(error), description.lengths.empty() ? "" : given_shapes),
+          [&] {
+            return std::string(description.lengths.empty()
+                                   ? "the values must be such as it trained on"
+                                   : "values and lengths must be such as it trained on");
+          });
     }
     return outputs_of(call, given);
   }
@@ -304,13 +344,21 @@ Servable::Tensors Servable::run_features(const std::string& signature,
 Servable::Tensors Servable::run_examples(const std::string& signature,
                                          const std::vector<std::string>& examples) const {
   const Call& call = impl_->call_of(signature);
-  if (!impl_->parser) Impl::refuse(call, "it takes no serialized tf.Examples");
+  if (!impl_->parser) impl_->refuse(call, "it takes no serialized tf.Examples");
   const Element parsed = impl_->parse(call, examples);
   if (impl_->raw) return impl_->compute(call, impl_->raw->inputs_of(parsed));
   Tensors inputs;
   for (const auto& [name, info] : call.signature->inputs)
     inputs[name] = parsed.at(name).value().tensor();
   return impl_->compute(call, inputs);
+}
+
+Shape Servable::smallest_batch(const std::string& signature, const std::string& input) const {
+  const auto& inputs = impl_->call_of(signature).signature->inputs;
+  const auto found = inputs.find(input);
+  if (found == inputs.end())
+    throw unknown_name("the signature '" + signature + "'", "input", input, keys_of(inputs));
+  return impl_->smallest_batch(input, found->second);
 }
 
 const std::string& Servable::directory() const { return impl_->directory; }

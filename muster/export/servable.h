@@ -45,7 +45,8 @@ class MUSTER_EXPORT Servable {
   // Answers one batch, of 0 rows or more. `inputs` holds exactly the inputs of the signature, on
   // the CPU; axis 0 of outputs is that of the inputs, unless their shape says otherwise. Throws
   // InvalidArgument for an unknown signature, for an input that is missing, unknown, or of another
-  // dtype or shape than in the signature, and for inputs with different numbers of rows.
+  // dtype or shape than in the signature, for inputs with different numbers of rows, and, naming
+  // the input and the axis, for a length of an axis of -1 that the model does not take.
   Tensors run(const std::string& signature, const Tensors& inputs) const;
   // Returns the ids, int64 in the shape of the texts, that run() takes for an input of texts: the
   // id of each known word, and the id of unknown words. Throws InvalidArgument for an input that
@@ -62,6 +63,10 @@ class MUSTER_EXPORT Servable {
   // without a default and a feature of another kind or size; Corrupt for a damaged example.
   Tensors run_examples(const std::string& signature,
                        const std::vector<std::string>& examples) const;
+
+  // Returns the shape of the smallest batch of an input: one row, and the least length that the
+  // model takes of each axis of -1. Throws InvalidArgument for an unknown signature or input.
+  Shape smallest_batch(const std::string& signature, const std::string& input) const;
 
   // Returns the folder it was loaded from.
   const std::string& directory() const;

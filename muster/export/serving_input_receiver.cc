@@ -15,6 +15,16 @@ bool is_number(DType dtype) {
   return at::isFloatingType(dtype) || at::isIntegralType(dtype, /*includeBool=*/true);
 }
 
+// Whether the tensor has this shape, where -1 is any size except 0.
+bool fits(const Tensor& tensor, const Shape& shape) {
+  if (tensor.dim() != static_cast<int64_t>(shape.size())) return false;
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    const int64_t size = tensor.size(static_cast<int64_t>(axis));
+    if (shape[axis] < 0 ? size == 0 : size != shape[axis]) return false;
+  }
+  return true;
+}
+
 void check_feature(const std::string& name, const ServingFeature& feature) {
   const auto refuse = [&](const std::string& what, const std::string& hint) {
     throw invalid_argument(
@@ -27,11 +37,9 @@ void check_feature(const std::string& name, const ServingFeature& feature) {
   Shape rows{-1};
   rows.insert(rows.end(), feature.shape.begin(), feature.shape.end());
   for (const int64_t size : feature.shape) {
-    if (size < 0) {
+    if (size < -1) {
       refuse("has the shape " + describe(feature.shape),
-             "only the number of examples may vary, and it is not in the shape; for rows of "
-             "different lengths give the greatest length, let clients pad the rows, and add the "
-             "length as another feature");
+             "the size of an axis is 0 or more, or -1 if a request chooses it");
     }
   }
   if (feature.texts) {
@@ -50,12 +58,10 @@ void check_feature(const std::string& name, const ServingFeature& feature) {
   }
   if (!feature.example) return;
   const Tensor& example = *feature.example;
-  if (example.defined() && example.scalar_type() == feature.dtype && example.dim() > 0 &&
-      example.size(0) > 0 && example.sizes().slice(1) == at::IntArrayRef(feature.shape)) {
-    return;
-  }
-  refuse("has the example " + describe(example),
-         "it is one row or more, " + dtype_name(feature.dtype) + describe(rows));
+  if (example.defined() && example.scalar_type() == feature.dtype && fits(example, rows)) return;
+  refuse("has the example " + describe(example), "it is one row or more, " +
+                                                     dtype_name(feature.dtype) + describe(rows) +
+                                                     ", and no axis is empty");
 }
 
 ServingFeature parsed_feature(const std::string& key, const auto& feature) {

@@ -18,9 +18,12 @@ class RequestColumns;
 // One feature of a request.
 struct ServingFeature {
   DType dtype = kFloat32;
-  Shape shape{};  // of one example, without the batch axis
+  // The shape of one example, without the batch axis. -1: a request chooses the size of this axis,
+  // and all rows of the request have it.
+  Shape shape{};
   // Rows for the model function, [n, shape...], on which the model is traced and tested. Unset:
-  // random numbers of [0, 1) for floats, 0 and 1 for integers.
+  // random numbers of [0, 1) for floats, 0 and 1 for integers, and 7, 33 or 129 for axes of -1, the
+  // first that the model takes.
   std::optional<Tensor> example = std::nullopt;
   // Lets clients give ids as texts: dtype kInt64. TorchScript has no strings, so signatures.json in
   // the same folder holds the words, and Servable::text_ids() looks them up.
@@ -41,7 +44,7 @@ struct ServingInputReceiver {
 };
 
 // Accepts tensors: {"x": {kFloat32, {28, 28, 1}}}. Throws InvalidArgument without a feature, for a
-// dtype that is not a number's, a negative size, an example of another dtype or shape, texts of
+// dtype that is not a number's, a size below -1, an example of another dtype or shape, texts of
 // another dtype than kInt64, without words or with a repeated word, and missing values of another
 // dtype than kFloat32 and kFloat64.
 MUSTER_EXPORT ServingInputReceiver

@@ -1,17 +1,19 @@
 #include "muster/export/write_servable.h"
 
 #include <fmt/format.h>
-#include <torch/csrc/jit/serialization/import.h>
 
 #include <algorithm>
-#include <set>
+#include <iterator>
 #include <sstream>
 
 #include "muster/base/error.h"
-#include "muster/base/random.h"
 #include "muster/base/strings.h"
 #include "muster/checkpoint/checkpoint.h"
+#include "muster/export/free_axes.h"
 #include "muster/export/internal/description.h"
+#include "muster/export/internal/export_comparison.h"
+#include "muster/export/internal/length_plan.h"
+#include "muster/export/internal/request_rows.h"
 #include "muster/export/internal/trace.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/libtorch_error.h"
@@ -19,50 +21,30 @@
 namespace muster::inline v0_1 {
 namespace {
 
+using internal::GroupLengths;
+using internal::LengthPlan;
 using internal::NamedTensors;
+using internal::Outputs;
 using internal::ServableDescription;
-using Outputs = std::map<std::string, ExportOutput>;
 
-// Batches of these sizes are traced, and the others compared: 1 is the usual one, and 8 is larger.
+// Batches of these sizes are traced.
 constexpr int64_t kTraced = 3, kTracedToo = 5;
-constexpr int64_t kCompared[] = {1, 8};
-// How often a row of wide numbers is compared: a branch on the value of a sum goes either way.
-constexpr uint64_t kWideRows = 8;
 
-// Numbers for floats without examples.
-struct Numbers {
-  double least = 0, most = 1;
-  uint64_t draw = 0;  // others for another one
+// The batches that a model is traced with: the first one, each size changed alone, and, if there
+// are lengths besides the batch, all changed together.
+struct TracedSizes {
+  int64_t rows;
+  GroupLengths lengths;
 };
 
-// Rows for one feature: examples, or numbers that differ from call to call. Ids of feature columns
-// are -1, none, or 0: every table has row 0, and some have no other.
-Tensor rows_of(const std::string& name, const ServingFeature& feature, bool is_ids, int64_t rows,
-               const Numbers& numbers) {
-  if (feature.example) {
-    return feature.example->index_select(
-        0, torch::arange(rows, at::kLong).remainder(feature.example->size(0)));
+std::vector<TracedSizes> traced_sizes(const LengthPlan& plan) {
+  std::vector<TracedSizes> all{{kTraced, plan.base}, {kTracedToo, plan.base}};
+  for (size_t group = 0; group < plan.of.size(); ++group) {
+    all.push_back({kTraced, plan.base});
+    all.back().lengths[group] = plan.other[group];
   }
-  Shape shape{rows};
-  shape.insert(shape.end(), feature.shape.begin(), feature.shape.end());
-  Random random(derive_key(static_cast<uint64_t>(rows), {id_of(name), numbers.draw}));
-  Tensor values = torch::empty(shape, at::kDouble);
-  double* value = values.data_ptr<double>();
-  const bool floats = at::isFloatingType(feature.dtype);
-  for (int64_t i = 0; i < values.numel(); ++i)
-    value[i] = floats ? numbers.least + (numbers.most - numbers.least) * random.uniform()
-                      : static_cast<double>(random.uniform_below(2)) - (is_ids ? 1 : 0);
-  return values.to(feature.dtype);
-}
-
-NamedTensors batch_of(const ServingInputReceiver& receiver, int64_t rows,
-                      const Numbers& numbers = {}) {
-  NamedTensors batch;
-  for (const auto& [name, feature] : receiver.features) {
-    const bool is_ids = receiver.columns != nullptr && name.ends_with("/ids");
-    batch[name] = rows_of(name, feature, is_ids, rows, numbers);
-  }
-  return batch;
+  if (!plan.of.empty()) all.push_back({kTracedToo - 1, plan.third});
+  return all;
 }
 
 // Gives each tensor that is offered one name among the module's outputs, however often it is
@@ -83,43 +65,42 @@ std::map<std::string, internal::OutputKeys> keys_of(const Outputs& signatures) {
   return keys;
 }
 
-NamedTensors by_key(const Outputs& signatures,
-                    const std::map<std::string, internal::OutputKeys>& keys) {
-  NamedTensors all;
-  for (const auto& [signature, outputs] : keys) {
-    const auto found = signatures.find(signature);
-    for (const auto& [name, key] : outputs) {
-      if (found == signatures.end() || !found->second.outputs.contains(name)) {
-        throw invalid_argument(
-            fmt::format("export_model: the signature \"{}\" gave \"{}\" for one batch and not for "
-                        "another",
-                        signature, name),
-            "export_outputs must not depend on the batch");
-      }
-      all.emplace(key, found->second.outputs.at(name));
+// The form of an output, by batches of different sizes. An output with an axis for the batch has it
+// first: the server would else give one client the rows of another.
+TensorInfo info_of(const std::string& name, const std::vector<Tensor>& each,
+                   const std::vector<TracedSizes>& sizes) {
+  TensorInfo info{each.front().scalar_type(), each.front().sizes().vec()};
+  for (const Tensor& other : each) {
+    for (size_t axis = 0; axis < info.shape.size(); ++axis) {
+      const auto place = static_cast<int64_t>(axis);
+      if (other.dim() != each.front().dim() || other.size(place) != each.front().size(place))
+        info.shape[axis] = -1;
     }
   }
-  return all;
-}
-
-// The form of an output, by two batches of different sizes.
-TensorInfo info_of(const Tensor& first, const Tensor& second) {
-  TensorInfo info{first.scalar_type(), first.sizes().vec()};
-  for (size_t axis = 0; axis < info.shape.size(); ++axis) {
-    const auto place = static_cast<int64_t>(axis);
-    if (second.dim() != first.dim() || second.size(place) != first.size(place))
-      info.shape[axis] = -1;
+  for (size_t i = 2; i < each.size(); ++i) {
+    const bool follows_length = sizes[i].rows == kTraced && each[i].dim() > 0 &&
+                                each[i].dim() == each.front().dim() &&
+                                each[i].size(0) != each.front().size(0);
+    if (!follows_length) continue;
+    throw invalid_argument(
+        fmt::format("export_model: axis 0 of the output \"{}\" follows a length of the features: "
+                    "{} for {} rows",
+                    name, describe(each[i]), sizes[i].rows),
+        "axis 0 of an output is the batch: transpose the output");
   }
   return info;
 }
 
-ServableDescription describe_model(const ServableSource& source, const Outputs& first,
-                                   const Outputs& second) {
+// `outputs` are those of the batches of traced_sizes().
+ServableDescription describe_model(const ServableSource& source, const LengthPlan& plan,
+                                   const std::vector<Outputs>& outputs) {
+  const Outputs& first = outputs.front();
   ServableDescription description{.global_step = source.global_step,
                                   .checkpoint = source.checkpoint,
                                   .keys = keys_of(first),
                                   .parsing = source.receiver.parsing,
                                   .columns = source.receiver.columns};
+  description.lengths = plan.ranges;
   std::map<std::string, TensorInfo> inputs;
   for (const auto& [name, feature] : source.receiver.features) {
     description.arguments.push_back(name);
@@ -129,7 +110,8 @@ ServableDescription describe_model(const ServableSource& source, const Outputs& 
     if (feature.texts) description.texts[name] = *feature.texts;
     if (feature.may_be_missing) description.may_be_missing.insert(name);
   }
-  const NamedTensors other = by_key(second, description.keys);
+  std::vector<NamedTensors> tensors;
+  for (const Outputs& each : outputs) tensors.push_back(internal::by_key(each, description.keys));
   for (const auto& [name, output] : first) {
     Signature signature{.method = output.method,
                         .inputs = inputs,
@@ -137,117 +119,114 @@ ServableDescription describe_model(const ServableSource& source, const Outputs& 
                         .texts = description.texts,
                         .may_be_missing = description.may_be_missing,
                         .takes_examples = source.receiver.parsing.has_value()};
-    for (const auto& [key, tensor] : output.outputs)
-      signature.outputs[key] = info_of(tensor, other.at(description.keys.at(name).at(key)));
+    for (const auto& [key, tensor] : output.outputs) {
+      std::vector<Tensor> each;
+      for (const NamedTensors& batch : tensors)
+        each.push_back(batch.at(description.keys.at(name).at(key)));
+      signature.outputs[key] = info_of(key, each, traced_sizes(plan));
+    }
     description.signatures[name] = std::move(signature);
   }
   return description;
 }
 
-std::string names_of(const std::map<std::string, internal::OutputKeys>& keys) {
-  std::set<std::string> names;
-  for (const auto& [signature, outputs] : keys) {
-    for (const auto& [name, key] : outputs) names.insert(name);
+// The module computes one length alone.
+Error follows_no_length(const internal::SizeDeviation& deviation, const LengthPlan& plan) {
+  const size_t changed = deviation.trace;  // an element of traced_sizes()
+  const TracedSizes sizes = traced_sizes(plan)[changed];
+  std::string what = "a batch of any size";
+  std::string at = fmt::format("{} rows", sizes.rows);
+  if (changed > 1) {
+    const bool one = changed - 2 < plan.of.size();
+    const size_t group = one ? changed - 2 : 0;
+    what = fmt::format("any length of {}", plan.name_of(group));
+    at = fmt::format("the length {}{}", sizes.lengths[group],
+                     one ? "" : fmt::format(" and {} rows", sizes.rows));
   }
-  return join_quoted({names.begin(), names.end()});
+  return invalid_argument(
+      fmt::format("not supported: exporting {}: at {} the traced model function differs: {}", what,
+                  at, deviation.what),
+      "a C++ loop over the axis, a branch on its length, and a number or tensor that C++ computes "
+      "of the length hold for one length: use operations on the whole tensor, or the layers LSTM, "
+      "GRU, SimpleRNN and RNN; or give the axis its greatest size, and let clients pad the rows");
 }
 
-void compare_output(const std::string& name, const Tensor& expected, const Tensor& got,
-                    int64_t rows) {
-  const std::string hint =
-      "what the model function computes must follow the number of rows, and use tensors alone: "
-      "no branch on sizes or values, no loop over rows, no random numbers";
-  const std::string begin = fmt::format(
-      "export_model: the exported output \"{}\" differs from the model function's at a "
-      "batch size of {}: ",
-      name, rows);
-  if (got.scalar_type() != expected.scalar_type() || got.sizes() != expected.sizes())
-    throw invalid_argument(begin + describe(got) + " rather than " + describe(expected), hint);
-  if (expected.numel() == 0) return;
-  const bool exact = !expected.is_floating_point();
-  const Tensor a = expected.to(kFloat64), b = got.to(kFloat64);
-  const double tolerance = expected.element_size() < 4 ? 2e-2 : 1e-4;
-  if (at::allclose(b, a, exact ? 0 : tolerance, exact ? 0 : tolerance, /*equal_nan=*/true)) return;
-  throw invalid_argument(
-      begin + fmt::format("by up to {:.3g}", (a - b).abs().nan_to_num(1e300).max().item<double>()),
-      hint);
-}
-
-// Compares what is written with `expected`, what the function gave for a batch of this many rows.
-void compare_batch(const torch::jit::Method& forward, const NamedTensors& batch, int64_t rows,
-                   const Outputs& expected, const ServableDescription& description) {
-  (void)by_key(expected, description.keys);  // the outputs are those of the other batches
-  NamedTensors got;
+std::string traced_bytes(const ServableSource& source, const LengthPlan& plan,
+                         const ServableDescription& description) {
+  internal::TraceSource traced{.function =
+                                   [&](const NamedTensors& features) {
+                                     return internal::by_key(source.function(features),
+                                                             description.keys);
+                                   },
+                               .weights = source.weights,
+                               .sources = {{}}};
+  // Where to read the length of a group: its first axis.
+  for (const internal::LengthRange& range : plan.ranges) {
+    const auto argument = source.receiver.features.find(range.axes.front().feature);
+    traced.sources.push_back(
+        {static_cast<size_t>(std::distance(source.receiver.features.begin(), argument)),
+         range.axes.front().axis});
+  }
+  for (const auto& [rows, lengths] : traced_sizes(plan)) {
+    std::vector<int64_t> sizes{rows};
+    sizes.insert(sizes.end(), lengths.begin(), lengths.end());
+    traced.samples.push_back(
+        {internal::batch_of(source.receiver, rows, plan.by_axis(lengths)), std::move(sizes)});
+  }
   try {
-    got = internal::call(forward, batch);
-  } catch (const std::exception& error) {
-    throw invalid_argument(
-        fmt::format("export_model: the exported model cannot compute {} at a batch size of {}: {}",
-                    names_of(description.keys), rows, internal::cause_of(error)),
-        fmt::format("it was traced at {} and {} rows, and must fit all: no loop over rows, and "
-                    "sizes as -1",
-                    kTraced, kTracedToo));
-  }
-  // Outputs that were one tensor in the trace need not be one here.
-  for (const auto& [signature, outputs] : description.keys) {
-    for (const auto& [name, key] : outputs)
-      compare_output(name, expected.at(signature).outputs.at(name), got.at(key), rows);
-  }
-}
-
-// Compares what is written with the function, at sizes and on numbers that were not traced.
-void compare_with_function(const std::string& bytes, const ServableSource& source,
-                           const ServableDescription& description) {
-  std::istringstream stream(bytes);
-  torch::jit::Module module = torch::jit::load(stream);
-  const torch::jit::Method forward = module.get_method("forward");
-  for (const int64_t rows : kCompared) {
-    const NamedTensors batch = batch_of(source.receiver, rows);
-    compare_batch(forward, batch, rows, source.function(batch), description);
-  }
-  for (uint64_t draw = 0; draw < kWideRows; ++draw) {
-    const NamedTensors batch = batch_of(source.receiver, 1, {-4, 4, draw});
-    Outputs expected;
-    try {
-      expected = source.function(batch);
-    } catch (const std::exception&) {
-      return;  // the model takes no such numbers
-    }
-    compare_batch(forward, batch, 1, expected, description);
-  }
-}
-
-std::string traced_bytes(const ServableSource& source, const ServableDescription& description) {
-  try {
-    torch::jit::Module module =
-        internal::trace({.function =
-                             [&](const NamedTensors& features) {
-                               return by_key(source.function(features), description.keys);
-                             },
-                         .weights = source.weights,
-                         .inputs = batch_of(source.receiver, kTraced),
-                         .other_inputs = batch_of(source.receiver, kTracedToo)});
+    const internal::Traced model = internal::trace(traced);
+    // Without lengths the comparison says what is wrong.
+    if (model.deviation && !plan.of.empty()) throw follows_no_length(*model.deviation, plan);
     std::ostringstream stream;
-    module.save(stream);
+    model.module.save(stream);
     return stream.str();
   } catch (const c10::Error& error) {
     throw invalid_argument("not supported: the model cannot be traced: " + text_of(error));
   }
 }
 
+// Feature columns and tf.Examples come to the model with sizes that are known.
+void check_free_axes(const ServingInputReceiver& receiver) {
+  for (const auto& [feature, axis] : free_axes(receiver)) {
+    if (receiver.columns == nullptr && !receiver.parsing) return;
+    throw invalid_argument(
+        fmt::format("not supported: exporting axis {} of the feature \"{}\" with any length: {}",
+                    axis, feature,
+                    receiver.columns != nullptr ? "feature columns come before the model"
+                                                : "it is parsed of tf.Examples"),
+        "give the axis its greatest size");
+  }
+}
+
+std::vector<Tensor> tensors_of(const Outputs& signatures) {
+  std::vector<Tensor> tensors;
+  for (const auto& [signature, output] : signatures) {
+    for (const auto& [name, tensor] : output.outputs) tensors.push_back(tensor);
+  }
+  return tensors;
+}
+
 }  // namespace
 
 void write_servable(FileSystem& files, const std::string& directory, const ServableSource& source) {
   const torch::NoGradGuard no_grad;
-  const Outputs first = source.function(batch_of(source.receiver, kTraced));
-  if (!first.contains(kServingDefault)) {
-    throw invalid_argument(
-        fmt::format("export_model: there is no signature \"{}\"", kServingDefault));
+  check_free_axes(source.receiver);
+  const LengthPlan plan = internal::plan_lengths(
+      source.receiver,
+      [&](const NamedTensors& features) { return tensors_of(source.function(features)); });
+  std::vector<Outputs> outputs;
+  for (const auto& [rows, lengths] : traced_sizes(plan)) {
+    outputs.push_back(
+        source.function(internal::batch_of(source.receiver, rows, plan.by_axis(lengths))));
+    if (outputs.size() == 1 && !outputs.front().contains(kServingDefault)) {
+      throw invalid_argument(
+          fmt::format("export_model: there is no signature \"{}\"", kServingDefault));
+    }
   }
-  const Outputs second = source.function(batch_of(source.receiver, kTracedToo));
-  ServableDescription description = describe_model(source, first, second);
-  const std::string bytes = traced_bytes(source, description);
-  compare_with_function(bytes, source, description);
+  ServableDescription description = describe_model(source, plan, outputs);
+  const std::string bytes = traced_bytes(source, plan, description);
+  internal::compare_export(bytes, {source.function, source.receiver, description, plan,
+                                   fmt::format("{} and {} rows", kTraced, kTracedToo)});
 
   files.write_atomically(join_path(directory, internal::kModuleFile), bytes).value();
   Checkpoint weights{.global_step = source.global_step};

@@ -35,10 +35,12 @@ struct ServableSource {
 //                      gives a dict of tensors.
 //   model.safetensors  the weights under their own names, as a checkpoint holds them
 //   signatures.json    what goes in and comes out, and digests of all three; written last
-// The function is traced at two batch sizes, so that what follows the batch size is told from what
-// does not. What was written is then loaded and compared with the function at two other batch
-// sizes. Throws InvalidArgument, naming output and batch size, where they differ; where an output
-// does not depend on the features; and for what cannot be traced. Throws what writing files throws.
+// The function is traced at two batch sizes, and at three lengths of each axis whose size is -1, to
+// find the numbers that follow these sizes. What was traced is then compared with the function at
+// two other batch sizes, and with 1, 3 and 8 rows at other lengths. Throws InvalidArgument, naming
+// the output and the sizes, where they differ; naming the feature and the axis, for a model
+// function that holds for one length alone; where an output does not depend on the features; and
+// for what cannot be traced. Throws what writing files throws.
 void write_servable(FileSystem& files, const std::string& directory, const ServableSource& source);
 
 }  // namespace muster::inline v0_1

@@ -162,6 +162,65 @@ std::vector<Example> without_weights() {
   };
 }
 
+// -1: an axis of any length.
+std::vector<Example> of_any_length() {
+  const auto same = Padding::kSame, causal = Padding::kCausal;
+  const Shape steps{-1, 3};
+  return {
+      {SimpleRNN(3), steps},
+      {LSTM(3), steps},
+      {LSTM(3, {.dropout = 0.3, .recurrent_dropout = 0.3, .return_sequences = true}), steps},
+      {GRU(3, {.return_sequences = true}), steps},
+      {GRU(3, {.use_bias = false, .go_backwards = true}), steps},
+      {GRU(3, {.reset_after = false}), steps},
+      {Sequential({Masking(0), LSTM(3)}), steps},
+      {Sequential({Embedding(5, 3, {.mask_zero = true}), GRU(4), Dense(2)}), {-1}, kInt64},
+      {Sequential({LSTM(3, {.return_sequences = true}), GRU(2)}), steps},
+      {Bidirectional(LSTM(3, {.return_sequences = true})), steps},
+      {RNN(StackedRNNCells({GRUCell(2), LSTMCell(3)})), steps},
+      {Sequential({Masking(0), RNN(StackedRNNCells({GRUCell(2), LSTMCell(3)}))}), steps},
+      {Embedding(5, 3), {-1}, kInt32},
+      {Sequential({Embedding(5, 3), GlobalAveragePooling1D(), Dense(1)}), {-1}, kInt64},
+      {GlobalMaxPooling1D(), steps},
+      {GlobalAveragePooling1D(), {-1, 8}},
+      {GlobalAveragePooling2D(), {-1, -1, 2}},
+      {Conv1D(3, 1), steps},
+      {Conv1D(3, 3, {.padding = same}), steps},
+      {Conv1D(3, 3, {.strides = 2, .padding = causal}), steps},
+      {Conv2D(4, 3, {.padding = same, .dilation_rate = 2}), {-1, -1, 2}},
+      {SeparableConv2D(3, 2, {.padding = same}), {4, -1, 2}},
+      {MaxPooling1D({.pool_size = 3, .strides = 1, .padding = same}), steps},
+      {Conv1D(3, 4, {.strides = 3, .padding = same}), steps},
+      {Conv2D(2, 3, {.strides = 2, .padding = same}), {-1, -1, 2}},
+      {MaxPooling1D({.pool_size = 3, .strides = 2, .padding = same}), steps},
+      {AveragePooling1D({.pool_size = 3, .strides = 2, .padding = same}), steps},
+      {AveragePooling2D({.pool_size = 3, .strides = 1, .padding = same}), {-1, -1, 2}},
+      {Conv2DTranspose(2, 3, {.strides = 2, .padding = same}), {-1, 5, 2}},
+      {Sequential({Conv1D(4, 3, {.padding = same, .activation = activations::relu}),
+                   GlobalAveragePooling1D(), Dense(2)}),
+       steps},
+      {BatchNormalization(), steps},
+      {LayerNormalization(), steps},
+      {GroupNormalization({.groups = 2}), {-1, 4}},
+      {TimeDistributed(Dense(3)), steps},
+      {Dense(2), steps},
+      {fanned(Attention({.use_scale = true, .causal = true})), steps},
+      {fanned(MultiHeadAttention(2, 3, {.use_causal_mask = true})), steps},
+      {ZeroPadding2D({{1, 0}, {2, 1}}), {-1, -1, 2}},
+      {UpSampling1D(3), steps},
+      {Permute({2, 1}), steps},
+      {Reshape({-1, 3}), {-1, 2, 3}},
+      {Softmax(1), steps},
+      {Dropout(0.4), steps},
+      {Rescaling(3, -1), {-1}},
+      {Lambda([](const Tensor& x) {
+         return x.view({x.size(0) * x.size(1), 3}).view({x.size(0), x.size(1) * 3}) * 2;
+       }),
+       steps},
+      {fanned(Concatenate()), steps},
+  };
+}
+
 std::vector<Example> preprocessing() {
   return {
       {Normalization({.mean = {1, 2, 3}, .variance = {4, 5, 6}}), {3}},
@@ -173,9 +232,9 @@ std::vector<Example> preprocessing() {
   };
 }
 
-Tensor rows_for(const Example& example, int64_t rows) {
+Tensor rows_for(const Example& example, int64_t rows, int64_t length = 6) {
   Shape shape{rows};
-  shape.insert(shape.end(), example.shape.begin(), example.shape.end());
+  for (const int64_t size : example.shape) shape.push_back(size < 0 ? length++ : size);
   const Tensor places = torch::arange(c10::multiply_integers(shape), kFloat64).reshape(shape);
   const Tensor numbers = (places * 12.9898 + 0.1 * static_cast<double>(rows)).sin();
   return at::isFloatingType(example.dtype) ? numbers.to(example.dtype)
@@ -206,20 +265,26 @@ struct Exported {
   ServableSource source;
 };
 
-void check(const Example& example) {
+struct Size {
+  int64_t rows;
+  int64_t length = 6;
+};
+
+void check(const Example& example,
+           const std::vector<Size>& sizes = {{.rows = 1}, {.rows = 3}, {.rows = 17}}) {
   SCOPED_TRACE(example.layer.impl().identity().class_name);
   const TempDirectory directory;
   Exported exported(example);
   try {
     write_servable(local_file_system(), directory.path(), exported.source);
     const Servable model(directory.path());
-    for (const int64_t rows : {1, 3, 17}) {
-      const Tensor x = rows_for(example, rows);
+    for (const auto& [rows, length] : sizes) {
+      const Tensor x = rows_for(example, rows, length);
       const Tensor expected = exported.call(example, x);
       const Tensor got = model.run(kServingDefault, {{"x", x}}).at("output");
       ASSERT_EQ(got.sizes(), expected.sizes());
       ASSERT_EQ(got.scalar_type(), expected.scalar_type());
-      EXPECT_TRUE(at::allclose(got, expected, 1e-4, 1e-5)) << rows << " rows";
+      EXPECT_TRUE(at::allclose(got, expected, 1e-4, 1e-5)) << rows << " rows, " << length;
     }
   } catch (const Error& error) {
     ADD_FAILURE() << error.what();
@@ -232,6 +297,14 @@ TEST(EveryExportedLayer, WithWeightsGivesTheSameNumbers) {
 
 TEST(EveryExportedLayer, WithoutWeightsGivesTheSameNumbers) {
   for (const Example& each : without_weights()) check(each);
+}
+
+TEST(EveryExportedLayer, OfAnyLengthGivesTheSameNumbers) {
+  std::vector<Size> sizes;
+  for (const int64_t length : {1, 2, 7, 50}) {
+    for (const int64_t rows : {1, 3, 8}) sizes.push_back({rows, length});
+  }
+  for (const Example& each : of_any_length()) check(each, sizes);
 }
 
 TEST(EveryExportedLayer, OfPreprocessingGivesTheSameNumbers) {

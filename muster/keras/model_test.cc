@@ -8,7 +8,11 @@
 #include "muster/base/temp_directory.h"
 #include "muster/export/servable.h"
 #include "muster/keras/testing/test_models.h"
+#include "muster/layers/dense.h"
 #include "muster/layers/merge.h"
+#include "muster/layers/recurrent.h"
+#include "muster/layers/reshape.h"
+#include "muster/layers/sequential.h"
 #include "muster/loop/scope.h"
 
 namespace muster::inline v0_1::keras {
@@ -248,6 +252,31 @@ TEST(ModelTest, ExportsWhatItPredicts) {
   const auto answer = servable.run("serving_default", {{"input_1", some.x}});
   EXPECT_TRUE(torch::allclose(answer.at("output_1"), model.predict(some.x)));
   EXPECT_EQ(local_file_system().list_directory(directory / "export").value().size(), 1u);
+}
+
+// An axis of -1 is one in the export too.
+TEST(ModelTest, ExportsInputsOfAnyLength) {
+  const TempDirectory directory;
+  ModelOptions options = alone();
+  options.inputs = {Input({-1, 8})};
+  Model model(Sequential({LSTM(5), Dense(2)}), options);
+  model.build({7, 8});
+  const Servable servable(model.export_model(directory / "export"));
+  EXPECT_EQ(servable.signature("serving_default").inputs.at("input_1").describe(),
+            "float32[-1, -1, 8]");
+  for (const int64_t length : {1, 2, 7, 50}) {
+    for (const int64_t rows : {1, 3, 8}) {
+      const Tensor x = torch::rand({rows, length, 8});
+      const auto outputs = servable.run("serving_default", {{"input_1", x}});
+      EXPECT_TRUE(torch::allclose(outputs.begin()->second, model.predict(x), 1e-4, 1e-5)) << length;
+    }
+  }
+  // The weights of a Dense layer hold for one length.
+  options.inputs = {Input({-1, 8})};
+  Model flat(Sequential({Flatten(), Dense(2)}), options);
+  flat.build({7, 8});
+  const std::string refused = message_of([&] { (void)flat.export_model(directory / "flat"); });
+  EXPECT_THAT(refused, HasSubstr("axis 1 of the feature \"input_1\", whose size is -1"));
 }
 
 // Without Input() a model takes what its first batch had.

@@ -130,15 +130,8 @@ std::map<std::string, ServingFeature> served_features(const Model::Impl& impl) {
   }
   for (size_t i = 0; i < impl.options.inputs.size(); ++i) {
     const SymbolicTensor& input = impl.options.inputs[i];
-    const Shape shape(input.shape().begin() + 1, input.shape().end());
-    if (std::ranges::any_of(shape, [](int64_t size) { return size < 0; })) {
-      throw invalid_argument(
-          fmt::format(
-              "not supported: export_model: the input {} is {}, of a size that is not known",
-              impl.input_names[i], describe(input)),
-          "make an Estimator of it, model_to_estimator(), and export with an example");
-    }
-    features[impl.input_names[i]] = {input.dtype(), shape};
+    features[impl.input_names[i]] = {input.dtype(),
+                                     {input.shape().begin() + 1, input.shape().end()}};
   }
   if (features.empty()) {
     throw invalid_argument(

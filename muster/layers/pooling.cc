@@ -14,6 +14,7 @@
 #include "muster/layers/internal/windows.h"
 #include "muster/layers/unary_layer.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/tensor/tracing.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -58,12 +59,7 @@ Tensor counts_of(const Window& window, size_t axis, const Pads& pads, int64_t si
                  const Tensor& sums) {
   const auto place = static_cast<int64_t>(axis) + 2;
   const int64_t outputs = sums.size(place);
-  Tensor counts;
-  {
-    // A model that is exported holds the counts as they are.
-    const at::tracer::impl::NoTracerDispatchMode untraced;
-    counts = at::empty({outputs}, kFloat64);
-  }
+  Tensor counts = at::empty({outputs}, kFloat64);
   for (int64_t i = 0; i < outputs; ++i) {
     const int64_t begin = i * window.strides[axis] - pads.before;
     counts.data_ptr<double>()[i] = static_cast<double>(std::min(begin + window.sizes[axis], size) -
@@ -83,9 +79,20 @@ class AveragePoolingImpl final : public UnaryLayerImpl {
     internal::check_floating(context, identity(), input);
     internal::check_windowed(context, identity(), input, window_);
     Tensor images = internal::to_channels_first(input);
-    const std::vector<Pads> pads = internal::pads_of(window_, input);
-    const Sizes padding = internal::pad(images, pads, 0);
+    const std::vector<Pads> pads = internal::pads_of(window_, images);
+    // An exported model counts for itself: it may be given other sizes.
+    Tensor ones;
+    if (is_tracing() && window_.padding == Padding::kSame) {
+      Shape shape = images.sizes().vec();
+      shape[0] = shape[1] = 1;
+      ones = at::ones(shape, images.options());
+    }
+    const Sizes padding = internal::pad(images, window_, 0);
     Tensor means = sum_pool(images, window_, padding);
+    if (ones.defined()) {
+      (void)internal::pad(ones, window_, 0);
+      return internal::to_channels_last(means / sum_pool(ones, window_, padding));
+    }
     for (size_t axis = 0; axis < window_.rank(); ++axis) {
       const int64_t size = input.size(static_cast<int64_t>(axis) + 1);
       means = pads[axis].before + pads[axis].after == 0
@@ -169,8 +176,7 @@ Tensor MaxPoolingImpl::call(const Tensor& input, CallContext& context) const {
   check_floating(context, identity(), input);
   check_windowed(context, identity(), input, window_);
   Tensor images = to_channels_first(input);
-  const Sizes padding =
-      pad(images, pads_of(window_, input), -std::numeric_limits<double>::infinity());
+  const Sizes padding = pad(images, window_, -std::numeric_limits<double>::infinity());
   return to_channels_last(max_pool(images, window_, padding));
 }
 

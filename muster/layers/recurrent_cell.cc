@@ -9,6 +9,7 @@
 #include "muster/layers/internal/checks.h"
 #include "muster/layers/internal/recurrent_layer.h"
 #include "muster/layers/internal/recurrent_state.h"
+#include "muster/layers/internal/traced_steps.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
@@ -81,27 +82,41 @@ class RNNImpl final : public LayerImpl {
  private:
   internal::SequenceResult read(const internal::OrderedSequence& sequence,
                                 CallContext& context) const {
-    const std::vector<Tensor> inputs = sequence.steps.unbind(0);
-    const RNNCellImpl::Step step = cell_of(cell_, "RNN").begin(inputs[0], context);
-    std::vector<Tensor> state = sequence.state, outputs;
-    for (size_t t = 0; t < inputs.size(); ++t) {
-      RNNCellImpl::Result next = step(inputs[t], state);
-      internal::check_state(context, cell_.impl().identity(), next.state, sizes_, inputs[t].size(0),
-                            inputs[t]);
-      if (sequence.counts.defined()) {
-        const Tensor counts = sequence.counts[static_cast<int64_t>(t)];
-        const auto keep = [&](Tensor& now, const Tensor& before) {
-          Tensor fits = counts;
-          while (fits.dim() < now.dim()) fits = fits.unsqueeze(-1);
-          now = at::where(fits, now, before);
-        };
-        keep(next.output, t == 0 ? at::zeros_like(next.output) : outputs.back());
-        for (size_t i = 0; i < state.size(); ++i) keep(next.state[i], state[i]);
-      }
-      state = std::move(next.state);
-      outputs.push_back(std::move(next.output));
+    const RNNCellImpl::Step step =
+        cell_of(cell_, "RNN").begin(sequence.steps.select(0, 0), context);
+    std::vector<Tensor> sequences{sequence.steps}, state = sequence.state;
+    const bool masked = sequence.counts.defined();
+    if (masked) {
+      sequences.push_back(sequence.counts);
+      // The output of the step before, which a step that does not count repeats: 0 before the
+      // first.
+      state.push_back(at::zeros({}, sequence.steps.options()));
     }
-    return {.outputs = at::stack(outputs), .last = outputs.back(), .state = std::move(state)};
+    internal::StepsResult result = internal::compute_steps(
+        sequences, state,
+        [&](const std::vector<Tensor>& slices, const std::vector<Tensor>& before) {
+          std::vector<Tensor> own(before.begin(), before.end() - (masked ? 1 : 0));
+          RNNCellImpl::Result next = step(slices[0], own);
+          internal::check_state(context, cell_.impl().identity(), next.state, sizes_,
+                                slices[0].size(0), slices[0]);
+          if (masked) {
+            const auto keep = [&](Tensor& now, const Tensor& earlier) {
+              Tensor fits = slices[1];
+              while (fits.dim() < now.dim()) fits = fits.unsqueeze(-1);
+              now = at::where(fits, now, earlier);
+            };
+            keep(next.output, before.back());
+            for (size_t i = 0; i < own.size(); ++i) keep(next.state[i], own[i]);
+          }
+          std::vector<Tensor> made{next.output};
+          made.insert(made.end(), next.state.begin(), next.state.end());
+          if (masked) made.push_back(next.output);
+          return made;
+        });
+    if (masked) result.state.pop_back();
+    return {.outputs = std::move(result.outputs),
+            .last = std::move(result.last),
+            .state = std::move(result.state)};
   }
 
   Layer cell_;

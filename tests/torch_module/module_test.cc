@@ -342,6 +342,50 @@ TEST(TorchModuleTest, AModuleIsExportedHoweverItIsCalled) {
   EXPECT_TRUE(answers[0].equal(answers[1]) && answers[0].equal(answers[2]));
 }
 
+// Both directions of an LSTM over any number of steps, and a convolution over them.
+struct StepsNet : torch::nn::Module {
+  StepsNet() {
+    lstm = register_module("lstm", torch::nn::LSTM(torch::nn::LSTMOptions(kFeatures, 5)
+                                                       .num_layers(2)
+                                                       .batch_first(true)
+                                                       .bidirectional(true)));
+    conv =
+        register_module("conv", torch::nn::Conv1d(torch::nn::Conv1dOptions(10, 4, 3).padding(1)));
+    head = register_module("head", torch::nn::Linear(4, kClasses));
+  }
+  Tensor forward(const Tensor& x) {
+    const Tensor steps = std::get<0>(lstm->forward(x.unflatten(-1, {-1, kFeatures})));
+    return head->forward(conv->forward(steps.transpose(1, 2)).relu().mean(2));
+  }
+  torch::nn::LSTM lstm{nullptr};
+  torch::nn::Conv1d conv{nullptr};
+  torch::nn::Linear head{nullptr};
+};
+
+TEST(TorchModuleTest, AModuleIsExportedForEveryLength) {
+  const TempDirectory directory;
+  const auto estimator = trained(directory, [](const Tensor& x, ModelContext& context) {
+    return torch_module<StepsNet>(context, "net")->forward(x.flatten(1));
+  });
+  const std::string path = *estimator->export_model(
+      directory / "export", raw_serving_input_receiver({{"x", {kFloat32, {-1, kFeatures}}}}));
+  const Servable model(path);
+  const Predictor live(*estimator), exported(path);
+  for (const int64_t length : {1, 2, 7, 50}) {
+    for (const int64_t rows : {1, 3, 8}) {
+      const Tensor x = torch::rand({rows, length, kFeatures});
+      EXPECT_TRUE(model.run("serving_default", {{"x", x}})
+                      .at("logits")
+                      .allclose(live.predict_batch({{"x", x}}).at("logits"), 1e-4, 1e-5))
+          << length << " steps";
+    }
+    const Tensor one = torch::rand({length, kFeatures});
+    EXPECT_TRUE(exported.predict({{"x", one}})
+                    .at("logits")
+                    .allclose(live.predict({{"x", one}}).at("logits"), 1e-4, 1e-5));
+  }
+}
+
 TEST(TorchModuleTest, OperationsThatDrawInPredictionAreNamed) {
   struct Noisy : torch::nn::Module {
     Tensor forward(const Tensor& x) { return x + torch::rand_like(x); }

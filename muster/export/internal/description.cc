@@ -83,6 +83,39 @@ SignatureMethod method_of(const std::string& name) {
   throw corrupt(fmt::format("unknown method \"{}\"", name));
 }
 
+json json_of(const LengthRange& range) {
+  json fields = {{"axes", json::array()}, {"least", range.least}};
+  for (const FreeAxis& each : range.axes) fields["axes"].push_back({each.feature, each.axis});
+  if (range.most) fields["most"] = *range.most;
+  return fields;
+}
+
+LengthRange range_of(const json& fields) {
+  LengthRange range{.axes = {}, .least = fields.at("least").get<int64_t>(), .most = {}};
+  if (fields.contains("most")) range.most = fields.at("most").get<int64_t>();
+  for (const json& each : fields.at("axes"))
+    range.axes.push_back({each.at(0).get<std::string>(), each.at(1).get<int64_t>()});
+  if (range.axes.empty()) throw corrupt("\"lengths\" has a range of no axis");
+  return range;
+}
+
+// The axes of the ranges are axes of the inputs.
+void check_lengths(const ServableDescription& description) {
+  for (const LengthRange& range : description.lengths) {
+    for (const auto& [feature, axis] : range.axes) {
+      for (const auto& [name, signature] : description.signatures) {
+        const auto input = signature.inputs.find(feature);
+        if (axis >= 1 && input != signature.inputs.end() &&
+            axis < static_cast<int64_t>(input->second.shape.size())) {
+          continue;
+        }
+        throw corrupt(fmt::format("the signature \"{}\" has no axis {} of an input \"{}\"", name,
+                                  axis, feature));
+      }
+    }
+  }
+}
+
 void read_signature(const json& fields, const std::string& name, ServableDescription& into) {
   Signature& signature = into.signatures[name];
   signature.method = method_of(fields.at("method").get<std::string>());
@@ -120,6 +153,10 @@ ServableDescription read(const json& all) {
     result.may_be_missing = all.at("may_be_missing").get<std::set<std::string>>();
   for (const auto& [name, fields] : all.at("signatures").items())
     read_signature(fields, name, result);
+  if (all.contains("lengths")) {
+    for (const json& fields : all.at("lengths")) result.lengths.push_back(range_of(fields));
+    check_lengths(result);
+  }
   return result;
 }
 
@@ -140,6 +177,7 @@ std::string to_json(const ServableDescription& description) {
   for (const auto& [name, texts] : description.texts)
     all["texts"][name] = {{"words", texts.words}, {"unknown", texts.unknown}};
   if (!description.may_be_missing.empty()) all["may_be_missing"] = description.may_be_missing;
+  for (const LengthRange& range : description.lengths) all["lengths"].push_back(json_of(range));
   if (description.columns) all["columns"] = description.columns->recipe();
   if (description.parsing) {
     all["parsing"] = json::object();

@@ -11,6 +11,7 @@
 
 #include "muster/base/file_system.h"
 #include "muster/data/example.h"
+#include "muster/export/free_axes.h"
 #include "muster/export/request_columns.h"
 #include "muster/export/signature.h"
 #include "muster/formats/file_digests.h"
@@ -28,6 +29,13 @@ std::vector<int64_t> numbered_folders(FileSystem& files, const std::string& dire
 // Which of the module's outputs an output of a signature is.
 using OutputKeys = std::map<std::string, std::string>;
 
+// The lengths that a model takes.
+struct LengthRange {
+  std::vector<FreeAxis> axes{};   // they have one length together
+  int64_t least = 1;              // may be 0
+  std::optional<int64_t> most{};  // unset: none is known
+};
+
 struct ServableDescription {
   int64_t global_step = 0;
   std::string checkpoint{};
@@ -36,6 +44,7 @@ struct ServableDescription {
   std::map<std::string, OutputKeys> keys{};         // by signature
   std::map<std::string, TextInput> texts{};         // by input
   std::set<std::string> may_be_missing{};           // inputs
+  std::vector<LengthRange> lengths{};               // empty: only the batch may vary
   std::optional<data::FeatureSpec> parsing{};       // FixedLenFeatures of numbers
   std::shared_ptr<const RequestColumns> columns{};  // in front of the model; unset: none
   // Checksums of the other files of the folder; missing in exports of an older Muster.

@@ -12,7 +12,6 @@
 
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
-#include "muster/export/internal/batch_constants.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/libtorch_error.h"
 
@@ -129,7 +128,8 @@ void refuse_draws(const torch::jit::Block& block) {
   }
 }
 
-BatchTrace trace_once(const TraceSource& source, const NamedTensors& inputs, Module& module) {
+SizedTrace trace_once(const TraceSource& source, const TraceSample& sample, Module& module) {
+  const NamedTensors& inputs = sample.inputs;
   torch::jit::Stack stack;
   for (const auto& [name, tensor] : inputs) stack.emplace_back(tensor);
   const auto traced = torch::jit::tracer::trace(
@@ -137,7 +137,7 @@ BatchTrace trace_once(const TraceSource& source, const NamedTensors& inputs, Mod
       [](const Tensor&) { return std::string(); }, /*strict=*/false, /*force_outplace=*/false,
       &module);
   refuse_draws(*traced.first->graph->block());
-  return {traced.first->graph, inputs.begin()->second.size(0)};
+  return {traced.first->graph, sample.sizes};
 }
 
 void name_arguments(torch::jit::Graph& graph, const NamedTensors& inputs) {
@@ -153,17 +153,19 @@ void name_arguments(torch::jit::Graph& graph, const NamedTensors& inputs) {
 
 }  // namespace
 
-Module trace(const TraceSource& source) {
+Traced trace(const TraceSource& source) {
   const torch::NoGradGuard no_grad;
   Module module = module_of(source.weights);
-  const BatchTrace first = trace_once(source, source.inputs, module);
-  // Where they differ in more than numbers, what is compared later says what is wrong.
-  (void)follow_batch(first, trace_once(source, source.other_inputs, module));
-  name_arguments(*first.graph, source.inputs);
+  std::vector<SizedTrace> traces;
+  for (const TraceSample& sample : source.samples)
+    traces.push_back(trace_once(source, sample, module));
+  Traced traced{.module = module, .deviation = follow_sizes(traces, source.sources)};
+  torch::jit::Graph& graph = *traces.front().graph;
+  name_arguments(graph, source.samples.front().inputs);
   torch::jit::Function* forward = module._ivalue()->compilation_unit()->create_function(
-      c10::QualifiedName(*module.type()->name(), "forward"), first.graph);
+      c10::QualifiedName(*module.type()->name(), "forward"), traces.front().graph);
   module.type()->addMethod(forward);
-  return module;
+  return traced;
 }
 
 NamedTensors call(const torch::jit::Method& forward, const NamedTensors& inputs) {

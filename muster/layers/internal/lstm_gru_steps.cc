@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "muster/layers/internal/bfloat16.h"
+#include "muster/layers/internal/traced_steps.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::internal {
@@ -101,30 +102,32 @@ RecurrentResult recurrent_steps(const RecurrentCell& cell, const RecurrentSequen
     bias = bias.select(0, 0);
   }
   const StateSums sums(cell, sequence);
-  // One unbind costs one node of the graph; the backward of a select would fill all steps again.
-  const std::vector<Tensor> inputs = dropped_input_sums(cell, sequence, bias).unbind(0);
-  std::vector<Tensor> state = sequence.state, outputs;
-  for (size_t t = 0; t < inputs.size(); ++t) {
-    std::vector<Tensor> next;
-    switch (cell.kind) {
-      case RecurrentCell::Kind::kSimple:
-        next = {cell.activation(sums.add(inputs[t], state[0], 0, 1))};
-        break;
-      case RecurrentCell::Kind::kLstm:
-        next = lstm_step(cell, sums, inputs[t], state);
-        break;
-      case RecurrentCell::Kind::kGru:
-        next = gru_step(cell, sums, inputs[t], state_bias, state);
-        break;
-    }
-    if (sequence.counts.defined()) {
-      const Tensor counts = sequence.counts[static_cast<int64_t>(t)].unsqueeze(1);
-      for (size_t i = 0; i < next.size(); ++i) next[i] = at::where(counts, next[i], state[i]);
-    }
-    state = std::move(next);
-    outputs.push_back(state[0]);
-  }
-  return {at::stack(outputs), state};
+  std::vector<Tensor> sequences{dropped_input_sums(cell, sequence, bias)};
+  if (sequence.counts.defined()) sequences.push_back(sequence.counts);
+  StepsResult result =
+      compute_steps(sequences, sequence.state,
+                    [&](const std::vector<Tensor>& slices, const std::vector<Tensor>& state) {
+                      std::vector<Tensor> next;
+                      switch (cell.kind) {
+                        case RecurrentCell::Kind::kSimple:
+                          next = {cell.activation(sums.add(slices[0], state[0], 0, 1))};
+                          break;
+                        case RecurrentCell::Kind::kLstm:
+                          next = lstm_step(cell, sums, slices[0], state);
+                          break;
+                        case RecurrentCell::Kind::kGru:
+                          next = gru_step(cell, sums, slices[0], state_bias, state);
+                          break;
+                      }
+                      if (slices.size() > 1) {
+                        const Tensor counts = slices[1].unsqueeze(1);
+                        for (size_t i = 0; i < next.size(); ++i)
+                          next[i] = at::where(counts, next[i], state[i]);
+                      }
+                      next.insert(next.begin(), next.front());
+                      return next;
+                    });
+  return {std::move(result.outputs), std::move(result.state)};
 }
 
 }  // namespace muster::inline v0_1::internal

@@ -1,6 +1,7 @@
 #include "muster/layers/internal/windows.h"
 
 #include <fmt/format.h>
+#include <torch/csrc/jit/frontend/tracer.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +10,7 @@
 #include "muster/layers/internal/bfloat16.h"
 #include "muster/layers/internal/checks.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/tensor/tracing.h"
 
 namespace muster::inline v0_1::internal {
 namespace {
@@ -36,6 +38,30 @@ Pads pads_of_axis(const Window& window, size_t axis, int64_t size) {
   const int64_t outputs = (size + stride - 1) / stride;
   const int64_t total = std::max<int64_t>((outputs - 1) * stride + span - size, 0);
   return {total / 2, total - total / 2};
+}
+
+// The pads as constant_pad_nd() takes them, which lists the last axis first.
+Sizes flat(const std::vector<Pads>& pads) {
+  Sizes all;
+  for (const Pads& each : pads) all.insert(all.begin(), {each.before, each.after});
+  return all;
+}
+
+// Has the next constant_pad_nd() recorded with pads_of_axis() as an expression of the sizes of
+// `images`: an exported model may be given other sizes.
+void stash_pads(const Window& window, const Tensor& images) {
+  namespace tracer = torch::jit::tracer;
+  for (size_t axis = 0; axis < window.rank(); ++axis) {
+    const int64_t span = window.span(axis), stride = window.strides[axis];
+    const Tensor size = tracer::getSizeOf(images, static_cast<int64_t>(axis) + 2);
+    const Tensor outputs = at::div(size + (stride - 1), stride, "floor");
+    const Tensor total = ((outputs - 1) * stride + span - size).clamp_min(0);
+    const Tensor before = at::div(total, 2, "floor");
+    const size_t place = 2 * (window.rank() - 1 - axis);
+    tracer::ArgumentStash::stashIntArrayRefElem("pad", 2 * window.rank(), place, before);
+    tracer::ArgumentStash::stashIntArrayRefElem("pad", 2 * window.rank(), place + 1,
+                                                total - before);
+  }
 }
 
 bool all_are_one(const Sizes& sizes) {
@@ -131,11 +157,10 @@ void check_windowed(CallContext& context, const LayerIdentity& layer, const Tens
                input);
 }
 
-std::vector<Pads> pads_of(const Window& window, const Tensor& input) {
+std::vector<Pads> pads_of(const Window& window, const Tensor& images) {
   std::vector<Pads> pads(window.rank());
-  for (size_t axis = 0; axis < pads.size(); ++axis) {
-    pads[axis] = pads_of_axis(window, axis, input.size(static_cast<int64_t>(axis) + 1));
-  }
+  for (size_t axis = 0; axis < pads.size(); ++axis)
+    pads[axis] = pads_of_axis(window, axis, images.size(static_cast<int64_t>(axis) + 2));
   return pads;
 }
 
@@ -149,19 +174,24 @@ Sizes pad(Tensor& input, const std::vector<Pads>& pads, double value) {
   const bool symmetric = std::all_of(pads.begin(), pads.end(),
                                      [](const Pads& pad) { return pad.before == pad.after; });
   Sizes left;
-  Sizes added;  // LibTorch lists the last axis first
-  for (const Pads& each : pads) {
-    left.push_back(symmetric ? each.before : 0);
-    added.insert(added.begin(), {each.before, each.after});
-  }
-  if (!symmetric) input = at::constant_pad_nd(input, added, value);
+  for (const Pads& each : pads) left.push_back(symmetric ? each.before : 0);
+  if (!symmetric) input = at::constant_pad_nd(input, flat(pads), value);
   return left;
+}
+
+Sizes pad(Tensor& images, const Window& window, double value) {
+  const std::vector<Pads> pads = pads_of(window, images);
+  const bool follows_size = window.padding == Padding::kSame && !all_are_one(window.strides);
+  if (!follows_size || !is_tracing()) return pad(images, pads, value);
+  stash_pads(window, images);
+  images = at::constant_pad_nd(images, flat(pads), value);
+  return Sizes(window.rank(), 0);
 }
 
 Tensor convolve(const Tensor& input, const Tensor& weight, const Tensor& bias, const Window& window,
                 int64_t groups, const Sizes& margins) {
   Tensor images = to_channels_first(input);
-  const Sizes padding = margins.empty() ? pad(images, pads_of(window, input), 0) : margins;
+  const Sizes padding = margins.empty() ? pad(images, window, 0) : margins;
   if (images.size(0) == 0 && !at::GradMode::is_enabled())
     return to_channels_last(nothing_convolved(images, weight, window, padding));
   const Sizes no_output_padding(window.rank(), 0);

@@ -54,8 +54,8 @@ void check_channels(CallContext& context, const LayerIdentity& layer, const Tens
 // Returns "images [batch, height, width, 3]".
 std::string form_of(size_t rank, const std::string& channels);
 
-// Returns the padding of each axis for an input [batch, axes, channels].
-std::vector<Pads> pads_of(const Window& window, const Tensor& input);
+// Returns the padding of each axis for images [batch, channels, axes].
+std::vector<Pads> pads_of(const Window& window, const Tensor& images);
 
 // Shows [batch, axes, channels] as LibTorch's [batch, channels, axes] without a copy, and back.
 // Contiguous inputs get true channels-last strides, also inputs of one channel.
@@ -65,6 +65,9 @@ Tensor to_channels_last(const Tensor& input);
 // Takes padding that is the same on both sides out of `pads`, and returns it; otherwise pads
 // `input` (channels first) with `value`.
 Sizes pad(Tensor& input, const std::vector<Pads>& pads, double value);
+// The same with pads_of() these images. While this thread traces, pads that depend on the size of
+// an axis are recorded as expressions of it.
+Sizes pad(Tensor& images, const Window& window, double value);
 
 // Convolves `input` [batch, axes, channels] with `weight` [filters, channels / groups, axes] and
 // adds `bias` [filters], which may be undefined. If margins are given, that many zeros lie on both

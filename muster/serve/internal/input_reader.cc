@@ -102,7 +102,10 @@ void InputReader::read_axis(JsonValue value, size_t axis) {
   if (lengths_[axis] < 0) lengths_[axis] = count;
   if (lengths_[axis] != count) {
     refuse(fmt::format("has {}, expected {}{}", counted_values(count), lengths_[axis],
-                       stated_[axis] ? "" : ", as in the lists before"));
+                       stated_[axis] ? "" : ", as in the lists before"),
+           stated_[axis] ? ""
+                         : "pad the rows of a request to one length, or send rows of other lengths "
+                           "in requests of their own");
   }
   read_list(value, axis);
 }
@@ -200,11 +203,11 @@ int64_t InputReader::row_elements() const {
   return elements;
 }
 
-void InputReader::refuse(const std::string& what) const {
+void InputReader::refuse(const std::string& what, const std::string& hint) const {
   std::string place = place_;
   for (const int64_t at : path_) place += fmt::format("[{}]", at);
   throw invalid_argument(
-      fmt::format("{} {}; input '{}' is {}", place, what, name_, info_.describe()));
+      fmt::format("{} {}; input '{}' is {}", place, what, name_, info_.describe()), hint);
 }
 
 }  // namespace muster::inline v0_1::serve::internal

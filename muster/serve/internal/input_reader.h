@@ -41,7 +41,7 @@ class InputReader {
   // The elements of a row where the signature says them all, else -1.
   int64_t row_elements() const;
   // Throws InvalidArgument: "instances[2][0] is a text; input 'x' is float32[-1, 3]".
-  [[noreturn]] void refuse(const std::string& what) const;
+  [[noreturn]] void refuse(const std::string& what, const std::string& hint = "") const;
 
   const std::string& name_;
   const ArrayInfo& info_;
