@@ -1,6 +1,6 @@
 # cmake --install: a shared library and a pkg-config file for each part of FLOORS that users link, the public headers,
 # the programs, and what find_package(muster) needs. What they are made of stays inside of the libraries' exports.
-# Components, which are Debian packages too: each part, dev, command, jobs, serve, train.
+# Components, which are Debian packages too: each part, dev, command, board, jobs, serve, train.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -69,13 +69,14 @@ if(NOT MUSTER_GROUND_ONLY AND NOT MUSTER_SANITIZE)
   # All that is installed, without the examples and the tests.
   set(libraries ${muster_installed_parts})
   list(TRANSFORM libraries PREPEND muster_part_)
-  add_custom_target(library DEPENDS ${libraries} muster muster-jobs muster-probe muster-serve muster-train)
+  add_custom_target(library DEPENDS ${libraries} muster muster-board muster-jobs muster-probe muster-serve muster-train)
 
   install(TARGETS muster RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
   install(FILES ${CMAKE_BINARY_DIR}/muster.bash RENAME muster
           DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT command)
   # No commands of their own: `muster` becomes them, and `muster doctor` starts the probe.
   install(TARGETS muster-probe RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/muster COMPONENT command)
+  install(TARGETS muster-board RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/muster COMPONENT board)
   install(TARGETS muster-jobs RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/muster COMPONENT jobs)
   install(TARGETS muster-serve RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/muster COMPONENT serve)
   install(TARGETS muster-train RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/muster COMPONENT train)

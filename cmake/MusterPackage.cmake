@@ -11,7 +11,7 @@ set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "distributed training with Estimators, in 
 set(CPACK_PACKAGE_DIRECTORY ${CMAKE_BINARY_DIR}/package)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
-set(CPACK_COMPONENTS_ALL ${muster_installed_parts} dev command jobs serve train)
+set(CPACK_COMPONENTS_ALL ${muster_installed_parts} dev command board jobs serve train)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_BINARY_DIR}/lib)
@@ -53,7 +53,8 @@ muster_package(dev libmuster-dev libdevel "headers and documents to build progra
   ${muster_all_parts} libtorch-dev libfmt-dev nlohmann-json3-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_RECOMMENDS "libmimalloc-dev, cmake, ninja-build")
 muster_package(command muster devel "the muster command: begins, runs and inspects programs of Muster")
-set(CPACK_DEBIAN_COMMAND_PACKAGE_RECOMMENDS "libmuster-dev, muster-jobs, muster-serve, muster-train")
+set(CPACK_DEBIAN_COMMAND_PACKAGE_RECOMMENDS "libmuster-dev, muster-board, muster-jobs, muster-serve, muster-train")
+muster_package(board muster-board web "muster board: runs in a browser" "muster ${muster_same}")
 muster_package(jobs muster-jobs net "muster submit and jobs: programs of Muster on this machine and on clusters"
   "muster ${muster_same}")
 muster_package(serve muster-serve net "muster serve: exported models over HTTP" "muster ${muster_same}" libopenblas0-openmp)

@@ -112,6 +112,7 @@ int run(int argc, char** argv, const Commands& commands) {
       "  muster new shapes\n"
       "  muster data digits --out digits\n"
       "  muster run --workers=2 -- mnist --data_dir=digits --model_dir=model\n"
+      "  muster board model\n"
       "  muster inspect checkpoint model\n"
       "  muster serve model/export\n"
       "\n"

@@ -34,6 +34,7 @@ TEST(Command, HelpAndVersion) {
                               "doctor ",
                               "serve ",
                               "train ",
+                              "board ",
                               "ls ",
                               "cp ",
                               "cat ",

@@ -16,6 +16,9 @@ struct HttpRequest {
   std::string path{};    // percent signs decoded, without a query
   std::string body{};
   TimePoint deadline{};  // when the answer is due, on the machine's clock
+  std::string query{};   // what follows the first '?' of the target, as it came
+  std::string host{};    // the field Host; empty where HTTP/1.0 left it out
+  std::string cookie{};  // the field Cookie; empty without one
 };
 
 // The type of JSON. The library compresses the plain type "application/json" as well as it can,

@@ -11,7 +11,7 @@ fail() {
 
 (cd "$build" && cpack -G DEB -B "$work/package" >"$work/cpack.log" 2>&1) || fail "$(cat "$work/cpack.log")"
 for name in libmuster-core libmuster-keras libmuster-tabular libmuster-servers libmuster-stores libmuster-tensorflow libmuster-kerasfiles libmuster-parallel libmuster-dev muster \
-  muster-jobs muster-serve muster-train; do
+  muster-board muster-jobs muster-serve muster-train; do
   ls "$work/package/${name}_"*.deb >/dev/null || fail "no package $name: $(cat "$work/cpack.log")"
 done
 

@@ -53,8 +53,14 @@ class Connection {
 
   void serve() {
     while (read_request()) {
-      HttpRequest request{parser_.head().method, parser_.head().path, std::move(parser_.body()),
-                          begin_ + context_.options.request_time};
+      const RequestHead& head = parser_.head();
+      HttpRequest request{.method = head.method,
+                          .path = head.path,
+                          .body = std::move(parser_.body()),
+                          .deadline = begin_ + context_.options.request_time,
+                          .query = head.query,
+                          .host = head.host,
+                          .cookie = head.cookie};
       const HttpAnswer answer = context_.handler(request);
       std::string_view verb = "other";
       for (const std::string_view name : {"predict", "classify", "regress"}) {

@@ -253,6 +253,8 @@ bool RequestParser::Impl::check_request_line() {
     return refuse(400, fmt::format("'{}' is not a path", printable_beginning(grammar->target)));
   }
   head.path = *std::move(path);
+  const size_t mark = grammar->target.find('?');
+  if (mark != std::string::npos) head.query = grammar->target.substr(mark + 1);
   return true;
 }
 
@@ -264,6 +266,8 @@ bool RequestParser::Impl::check_fields() {
     if (count > 1) return refuse(400, fmt::format("the head gives more than one {}", name));
   }
   if (grammar->version > 10 && !field("host")) return refuse(400, "the head has no Host");
+  head.host = field("host").value_or("");
+  head.cookie = field("cookie").value_or("");
   const std::string expected = to_lower(field("expect").value_or(""));
   if (expected.empty() || grammar->version < 11) return true;
   if (expected != "100-continue")

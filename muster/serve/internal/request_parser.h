@@ -31,8 +31,11 @@ struct ParserLimits {
 
 // What a request says in front of its body.
 struct RequestHead {
-  std::string method;             // GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS
-  std::string path;               // percent signs decoded, without a query
+  std::string method;  // GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS
+  std::string path;    // percent signs decoded, without a query
+  std::string query;   // what follows the first '?', as it came
+  std::string host;    // the fields Host and Cookie; empty without them
+  std::string cookie;
   bool closes = false;            // the client reads nothing after the answer
   bool expects_continue = false;  // the client waits for "100 Continue" before it sends the body
 };

@@ -1,0 +1,77 @@
+// What the folder of a run holds: checkpoints, exports with their commands, evaluations, its end.
+import {useState} from 'preact/hooks';
+import {ask} from './api.js';
+import {useAnswer} from './board.js';
+import {bytes, duration, number, time} from './format.js';
+
+export function Command({text}) {
+  const [done, setDone] = useState(false);
+  const copy = () => navigator.clipboard.writeText(text).then(() => { setDone(true); setTimeout(() => setDone(false), 1500); }, () => setDone(false));
+  return <div class="command"><code>{text}</code>{navigator.clipboard && <button onClick={copy} aria-label={`Copy ${text}`}>{done ? 'copied' : 'copy'}</button>}</div>;
+}
+
+function Section({title, children}) {
+  return <section class="card wide"><header><h3>{title}</h3></header>{children}</section>;
+}
+
+function Evaluations({entries}) {
+  const names = [...new Set(entries.flatMap((entry) => Object.keys(entry.metrics || {})))];
+  return (
+    <div class="wide-scroll"><table class="facts">
+      <thead><tr><th>name</th><th>checkpoint</th>{names.map((name) => <th key={name} class="right">{name}</th>)}<th>time</th></tr></thead>
+      <tbody>{entries.slice(-50).reverse().map((entry, at) => (
+        <tr key={at}><td>{String(entry.name || '')}</td><td>{String(entry.checkpoint || '')}</td>{names.map((name) => <td key={name} class="right">{number(Number((entry.metrics || {})[name]))}</td>)}<td>{time(Number(entry.time))}</td></tr>
+      ))}</tbody>
+    </table></div>
+  );
+}
+
+function RunFacts({run, board}) {
+  const {data, error} = useAnswer((signal) => ask('facts', {run}, {signal}), [run, board.state.version]);
+  if (error) return <p class="error">{error}</p>;
+  if (!data) return <p class="empty">The folder is read.</p>;
+  const {first_wall: first, last_wall: last, last_step: step, events} = board.state.runs[run];
+  const hparams = data.session && data.session.hparams ? Object.entries(data.session.hparams) : [];
+  return (
+    <div class="cards">
+      <Section title={data.directory}>
+        <table class="facts"><tbody>
+          <tr><th>first event</th><td>{time(first)}</td></tr>
+          <tr><th>last event</th><td>{time(last)}, after {duration(last - first)}</td></tr>
+          <tr><th>last step</th><td>{number(step)}</td></tr>
+          <tr><th>events</th><td>{number(events)} in {data.files.length} {data.files.length === 1 ? 'file' : 'files'}</td></tr>
+          <tr><th>end</th><td>{data.end ? `${data.end.reason} at step ${number(data.end.global_step)}` : data.session && data.session.result ? data.session.result : 'no run_end.json: it trains, was stopped, or is no Estimator'}</td></tr>
+        </tbody></table>
+        {data.commands.map((command) => <Command key={command} text={command} />)}
+      </Section>
+      {data.notes.length > 0 && <Section title="Notes on the event files"><ul>{data.notes.map((note) => <li key={note}>{note}</li>)}</ul></Section>}
+      {hparams.length > 0 && (
+        <Section title="Hyperparameters"><table class="facts"><tbody>{hparams.map(([name, value]) => <tr key={name}><th>{name}</th><td>{String(value)}</td></tr>)}</tbody></table></Section>
+      )}
+      {data.checkpoints.length > 0 && (
+        <Section title="Checkpoints"><table class="facts"><thead><tr><th>name</th><th class="right">step</th><th class="right">size</th><th>saved</th><th /></tr></thead><tbody>
+          {data.checkpoints.map((each) => <tr key={each.name}><td>{each.name}</td><td class="right">{number(each.step)}</td><td class="right">{bytes(each.bytes)}</td><td>{time(each.saved)}</td><td>{each.newest ? 'newest' : ''}</td></tr>)}
+        </tbody></table></Section>
+      )}
+      {data.exports.length > 0 && (
+        <Section title="Exports">{data.exports.map((each) => (
+          <div key={each.path}><p><b>{each.name}</b>: {each.versions} {each.versions === 1 ? 'version' : 'versions'}, the newest {each.newest}</p>{each.commands.map((command) => <Command key={command} text={command} />)}</div>
+        ))}</Section>
+      )}
+      {data.evaluations.length > 0 && <Section title="Evaluations"><Evaluations entries={data.evaluations} /></Section>}
+    </div>
+  );
+}
+
+export function Facts({board, chosen}) {
+  const runs = board.state.runs.map((run, at) => ({...run, at})).filter((run) => chosen.has(run.at));
+  const [run, setRun] = useState(null);
+  const shown = runs.find((each) => each.at === run) || runs[0];
+  if (!shown) return <p class="empty">No run is chosen.</p>;
+  return (
+    <>
+      <div class="controls"><label>Run <select value={shown.at} onChange={(event) => setRun(Number(event.target.value))}>{runs.map((each) => <option key={each.at} value={each.at}>{each.name}</option>)}</select></label></div>
+      <RunFacts key={shown.at} run={shown.at} board={board} />
+    </>
+  );
+}

@@ -1,0 +1,54 @@
+// Images and sounds, with a slider over the steps.
+import {useState} from 'preact/hooks';
+import {address, ask} from './api.js';
+import {useAnswer, useSetting} from './board.js';
+import {StepSlider, TagRuns} from './tag_runs.jsx';
+
+function useRecords(tag, run, version) {
+  const {data, error} = useAnswer((signal) => ask('records', {tag: tag.number, run}, {signal}), [tag.number, run, version]);
+  const [at, setAt] = useState(null);
+  return {records: data, error, at, setAt, shown: data ? Math.min(at === null ? data.length - 1 : at, data.length - 1) : 0};
+}
+
+function ImageCard({tag, run, name, version, shape}) {
+  const {records, error, at, setAt, shown} = useRecords(tag, run, version);
+  const [broken, setBroken] = useState(-1);
+  if (error) return <p class="error">{error}</p>;
+  if (!records || records.length === 0) return <div class="placeholder" />;
+  return (
+    <>
+      <StepSlider records={records} at={at} setAt={setAt} label={`${tag.name} of ${name}`} />
+      {broken === shown ? <p class="empty">This record holds no image that a browser can show.</p> : (
+        <img class={shape === 'actual' ? 'picture actual' : 'picture'} src={address('blob', {tag: tag.number, run, record: shown, of: records.length})}
+          alt={`${tag.name} of ${name} at step ${records[shown].step}`} onError={() => setBroken(shown)} />
+      )}
+    </>
+  );
+}
+
+export function Images({board, chosen}) {
+  const [actual, setActual] = useSetting('actual', false);
+  return (
+    <TagRuns board={board} chosen={chosen} kind="image" Card={ImageCard} shape={actual ? 'actual' : 'fit'}>
+      <label><input type="checkbox" checked={actual} onChange={(event) => setActual(event.target.checked)} /> actual size</label>
+    </TagRuns>
+  );
+}
+
+function SoundCard({tag, run, name, version}) {
+  const {records, error, at, setAt, shown} = useRecords(tag, run, version);
+  if (error) return <p class="error">{error}</p>;
+  if (!records || records.length === 0) return <div class="placeholder" />;
+  const source = address('blob', {tag: tag.number, run, record: shown, of: records.length});
+  return (
+    <>
+      <StepSlider records={records} at={at} setAt={setAt} label={`${tag.name} of ${name}`} />
+      <audio controls preload="none" src={source} aria-label={`${tag.name} of ${name} at step ${records[shown].step}`} />
+      <a href={source} download={`${tag.name.replace(/[^\w.-]+/g, '_')}.wav`}>Save</a>
+    </>
+  );
+}
+
+export function Sounds({board, chosen}) {
+  return <TagRuns board={board} chosen={chosen} kind="audio" Card={SoundCard} />;
+}

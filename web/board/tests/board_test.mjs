@@ -1,0 +1,299 @@
+// Each view of the board in Chromium: node tests/board_test.mjs BOARD BOARD_RUNS FOLDER [DATA]
+// FOLDER takes the runs and the screenshots; DATA is ../shared/data, where it is there. ./dev check board calls it.
+import {execFileSync, spawn} from 'node:child_process';
+import {mkdirSync, rmSync} from 'node:fs';
+import {join} from 'node:path';
+import {openPage, startBoard, startBrowser} from './browser.mjs';
+
+const [program, makeRuns, folder, data] = process.argv.slice(2);
+const pictures = join(folder, 'pages');
+rmSync(folder, {recursive: true, force: true});
+mkdirSync(pictures, {recursive: true});
+
+let failed = 0, passed = 0;
+function check(truth, what, detail = '') {
+  if (truth) ++passed;
+  else ++failed;
+  console.log(`${truth ? 'ok      ' : 'MISSING '}${what}${truth || !detail ? '' : `: ${detail}`}`);
+}
+const text = (page) => page.evaluate(() => document.body.innerText);
+// Whether something is true within ten seconds.
+async function soon(page, condition, argument) {
+  return page.waitForFunction(condition, argument, {timeout: 10000}).then(() => true, () => false);
+}
+const runs = (kind, ...words) => {
+  const made = join(folder, kind);
+  execFileSync(makeRuns, [kind, made, ...words.map(String)]);
+  return made;
+};
+async function inBoard(folders, flags, look) {
+  const board = await startBoard(program, folders, flags);
+  try {
+    await look(board);
+  } finally {
+    await board.stop();
+  }
+}
+// Pixels of a canvas that are not transparent.
+const inked = (page, selector) => page.evaluate((name) => {
+  const canvas = document.querySelector(name);
+  if (!canvas) return 0;
+  const {data: pixels} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  let count = 0;
+  for (let at = 3; at < pixels.length; at += 4) count += pixels[at] > 0;
+  return count;
+}, selector);
+
+const browser = await startBrowser();
+
+async function kinds() {
+  await inBoard([runs('kinds')], [], async ({url}) => {
+    const {page, problems} = await openPage(browser, url);
+    check(await soon(page, () => document.querySelectorAll('.card canvas').length >= 3), 'scalars: a chart for each tag');
+    const words = await text(page);
+    check(['loss', 'train', 'accuracy', 'first', 'first/eval', 'second'].every((word) => words.includes(word)), 'scalars: tags and runs are named', words);
+    check(await inked(page, '.card canvas') > 500, 'scalars: lines are drawn');
+    const tabs = await page.$$eval('nav a', (links) => links.map((link) => link.textContent));
+    check(tabs.join() === 'Scalars,Histograms,Images,Audio,Text,Precision and recall,Hyperparameters,Graph,Run,Compare', 'all views have a tab', tabs.join());
+    await page.screenshot({path: join(pictures, 'scalars.png')});
+
+    const loss = page.getByRole('region', {name: 'loss', exact: true});
+    await loss.locator('details.more summary').click();
+    const table = await loss.locator('table').innerText();
+    check(/first\s+20\s+0\.1\s+0\.1\s+2\s/.test(table), 'scalars: the last values as a table', table);
+    const chart = page.locator('.chart').first();
+    await chart.focus();
+    await page.keyboard.press('ArrowRight');
+    check(await soon(page, () => document.querySelector('.tip') !== null), 'scalars: an arrow key shows values');
+    const box = await chart.boundingBox();
+    await page.mouse.move(box.x + 150, box.y + 80);
+    await page.mouse.down();
+    await page.mouse.move(box.x + 250, box.y + 90, {steps: 4});
+    await page.mouse.up();
+    check(await soon(page, () => document.body.innerText.includes('Show all')), 'scalars: dragging enlarges a part');
+    await page.getByRole('button', {name: 'Show all'}).last().click();
+    for (const axis of ['relative', 'wall', 'step']) {
+      await page.selectOption('select >> nth=1', axis);
+      check(await soon(page, () => document.querySelectorAll('.card canvas').length >= 3), `scalars: the axis ${axis}`);
+    }
+    await page.locator('.controls input[type=range]').fill('0.8');
+    await page.getByLabel('log y').check();
+    await page.getByLabel('ignore outliers').check();
+    check(await soon(page, () => document.querySelector('output').textContent === '0.80'), 'scalars: smoothing, log y, outliers');
+    await page.waitForTimeout(300);
+    await page.screenshot({path: join(pictures, 'smooth.png')});
+    await page.getByLabel('log y').uncheck();
+    await page.getByLabel('ignore outliers').uncheck();
+    await page.locator('.controls input[type=range]').fill('0');
+
+    const csv = await page.evaluate(async () => {
+      const card = [...document.querySelectorAll('.card')].find((each) => each.getAttribute('aria-label') === 'loss');
+      const link = [...card.querySelectorAll('.menu a')].find((each) => each.textContent.startsWith('CSV'));
+      return (await fetch(link.href)).text();
+    });
+    check(csv.startsWith('run,step,wall_time,value\n') && csv.includes('"first",20,1700000020.000000,0.1\n'), 'scalars: CSV has the points', csv.slice(0, 200));
+    const [saved] = await Promise.all([
+      page.waitForEvent('download'),
+      page.locator('.menu').first().locator('summary').click().then(() => page.locator('.menu').first().getByText('SVG, as shown').click()),
+    ]);
+    check(saved.suggestedFilename().endsWith('.svg'), 'scalars: SVG is saved');
+    await page.keyboard.press('Escape');
+
+    await page.getByRole('button', {name: 'Hide all'}).click();
+    check(await soon(page, () => document.body.innerText.includes('0 of 4')), 'runs: all are hidden');
+    await page.getByRole('button', {name: 'Show all'}).click();
+
+    await page.click('nav a[href="#histograms"]');
+    check(await soon(page, () => document.querySelectorAll('.card canvas').length === 2), 'histograms: a card for each run');
+    await page.waitForTimeout(200);
+    check(await inked(page, '.card canvas') > 2000, 'histograms: ridges are drawn');
+    await page.screenshot({path: join(pictures, 'histograms.png')});
+    await page.selectOption('.controls select', 'bands');
+    await page.waitForTimeout(400);
+    check(await inked(page, '.card canvas') > 2000, 'histograms: bands are drawn');
+
+    await page.click('nav a[href="#images"]');
+    check(await soon(page, () => [...document.querySelectorAll('img.picture')].filter((each) => each.naturalWidth === 32).length === 2), 'images: two are shown');
+    const before = await page.$eval('img.picture', (image) => image.src);
+    await page.locator('.steps input').first().fill('0');
+    check(await soon(page, (source) => document.querySelector('img.picture').src !== source, before), 'images: the slider changes the step');
+    check((await text(page)).includes('step 5'), 'images: the step is named');
+    await page.screenshot({path: join(pictures, 'images.png')});
+
+    await page.click('nav a[href="#audio"]');
+    check(await soon(page, () => document.querySelectorAll('audio').length === 2), 'audio: two players');
+    const sound = await page.evaluate(async () => {
+      const bytes = await (await fetch(document.querySelector('audio').src)).arrayBuffer();
+      const decoded = await new OfflineAudioContext(1, 1, 8000).decodeAudioData(bytes);
+      return [decoded.duration, decoded.numberOfChannels];
+    });
+    check(sound.join() === '0.1,1', 'audio: the sound can be decoded', sound.join());
+
+    await page.click('nav a[href="#text"]');
+    check(await soon(page, () => document.body.innerText.includes('step **20** of first')), 'text: texts as written');
+    check(await page.locator('.text td').count() === 8, 'text: a table');
+
+    await page.click('nav a[href="#curves"]');
+    check(await soon(page, () => document.querySelectorAll('.curve polyline').length === 2), 'curves: two runs');
+    await page.screenshot({path: join(pictures, 'curves.png')});
+
+    await page.click('nav a[href="#hparams"]');
+    check(await soon(page, () => document.querySelectorAll('.parallel polyline').length === 2), 'hyperparameters: a line for each run');
+    const rows = await page.locator('table.facts tbody tr').allInnerTexts();
+    check(rows.length === 2 && rows[0].includes('0.1') && rows[1].includes('0.01'), 'hyperparameters: the table', rows.join(' | '));
+    await page.getByRole('button', {name: 'rate'}).click();
+    await page.getByRole('button', {name: 'rate'}).click();
+    check((await page.locator('table.facts tbody tr').first().innerText()).includes('second'), 'hyperparameters: the table is sorted');
+    await page.screenshot({path: join(pictures, 'hparams.png')});
+
+    await page.click('nav a[href="#graph"]');
+    check(await soon(page, () => document.querySelectorAll('.node').length === 1), 'graph: the scope is closed');
+    await page.getByRole('button', {name: 'Open all scopes'}).click();
+    check(await soon(page, () => document.querySelectorAll('.node').length === 5), 'graph: five nodes');
+    const graph = await page.locator('.graph').textContent();
+    check(graph.includes('Conv2D [?, 26, 26, 32]') && graph.includes('216,330'), 'graph: shapes and weights', graph);
+    await page.screenshot({path: join(pictures, 'graph.png')});
+
+    await page.click('nav a[href="#runs"]');
+    check(await soon(page, () => document.body.innerText.includes('model.ckpt-20')), 'run: checkpoints');
+    const facts = await text(page);
+    check(facts.includes('max_steps at step 20') && facts.includes('muster serve ') && facts.includes('newest'), 'run: its end, exports with commands', facts);
+    await page.screenshot({path: join(pictures, 'run.png')});
+
+    await page.click('nav a[href="#compare"]');
+    await page.selectOption('.controls select >> nth=1', {label: 'second'});
+    check(await soon(page, () => document.body.innerText.includes('The runs part at step 1')), 'compare: the first step that differs');
+    check((await text(page)).includes('2 of 4 hyperparameters differ'), 'compare: hyperparameters', await text(page));
+    await page.screenshot({path: join(pictures, 'compare.png')});
+
+    await page.selectOption('.theme select', 'dark');
+    await page.click('nav a[href="#scalars"]');
+    await page.waitForTimeout(500);
+    check(await page.evaluate(() => getComputedStyle(document.body).backgroundColor) === 'rgb(20, 23, 29)', 'dark colours');
+    await page.screenshot({path: join(pictures, 'dark.png')});
+    check(problems.length === 0, 'no error, and no request to another address', problems.join('\n'));
+
+    // Each control has a name that a screen reader reads.
+    const nameless = await page.evaluate(() => [...document.querySelectorAll('button, input, select, a, [role=img]')]
+      .filter((each) => !(each.textContent || each.getAttribute('aria-label') || each.closest('label'))).map((each) => each.outerHTML.slice(0, 80)));
+    check(nameless.length === 0, 'each control has a name', nameless.join('\n'));
+
+    // The pictures of docs/board.md.
+    const small = await openPage(browser, url, {viewport: {width: 960, height: 470}});
+    const views = {scalars: '.card canvas', hparams: '.parallel polyline', compare: '.card canvas'};
+    for (const [view, selector] of Object.entries(views)) {
+      await small.page.goto(`${url}#${view}`);
+      if (view === 'compare') await small.page.selectOption('.controls select >> nth=1', {label: 'second'});
+      await small.page.waitForSelector(selector);
+      await small.page.waitForTimeout(600);
+      await small.page.screenshot({path: join(pictures, `board_${view}.png`)});
+    }
+
+    const phone = await openPage(browser, url, {viewport: {width: 390, height: 844}, hasTouch: true, isMobile: true});
+    check(await soon(phone.page, () => document.querySelectorAll('.card canvas').length >= 1), 'phone: charts');
+    check(await phone.page.evaluate(() => document.documentElement.scrollWidth <= innerWidth + 1), 'phone: nothing is wider than the page');
+    await phone.page.screenshot({path: join(pictures, 'phone.png')});
+  });
+}
+
+async function hostile() {
+  await inBoard([runs('hostile')], [], async ({url}) => {
+    const {page, problems} = await openPage(browser, url);
+    check(await soon(page, () => document.body.innerText.includes('<script>document.title')), 'hostile: a script in a tag is text');
+    check(await soon(page, () => document.body.innerText.includes('<img src=x onerror=alert(1)>')), 'hostile: a script in a run is text');
+    for (const view of ['images', 'audio', 'text', 'hparams', 'graph', 'runs', 'compare', 'scalars']) {
+      await page.goto(`${url}#${view}`);
+      await page.waitForTimeout(300);
+    }
+    check(await page.title() === 'Muster board', 'hostile: no script has run', await page.title());
+    const notes = await page.evaluate(async () => (await (await fetch('api/state')).json()).runs.flatMap((run) => run.notes));
+    check(notes.some((note) => note.includes('wrong checksum of the content')) && notes.some((note) => note.includes('damaged and skipped')) &&
+      notes.some((note) => note.includes('ends inside a record')) && notes.some((note) => note.includes('is not an event')), 'hostile: damage is named', notes.join('\n'));
+    const state = await page.evaluate(async () => (await fetch('api/state')).json());
+    const damaged = state.runs.findIndex((run) => run.name === 'damaged');
+    const loss = state.tags.find((tag) => tag.name === 'loss');
+    const chart = await page.evaluate(async ([tag, run]) => (await fetch(`api/chart?tag=${tag}&runs=${run}`)).json(), [loss.number, damaged]);
+    check(chart.x.length === 98, 'hostile: 98 of 100 points of a damaged file are there', chart.x.length);
+    const blob = await page.evaluate(async () => {
+      const {tags} = await (await fetch('api/state')).json();
+      const image = tags.find((tag) => tag.kind === 'image');
+      const answer = await fetch(`api/blob?tag=${image.number}&run=${image.runs[0]}&record=0`);
+      return [answer.headers.get('content-type'), answer.headers.get('x-content-type-options'), answer.headers.get('content-security-policy')];
+    });
+    check(blob[0] === 'application/octet-stream' && blob[1] === 'nosniff' && blob[2].startsWith("default-src 'none'"), 'hostile: a page is not served as an image', blob.join());
+    const serious = problems.filter((problem) => !problem.includes('Failed to load resource'));
+    check(serious.length === 0, 'hostile: no dialog, no error, no request to another address', serious.join('\n'));
+    await page.waitForTimeout(500);
+    await page.screenshot({path: join(pictures, 'hostile.png')});
+  });
+}
+
+async function live() {
+  const made = join(folder, 'live');
+  mkdirSync(made, {recursive: true});
+  await inBoard([made], [], async ({url}) => {
+    const {page, problems} = await openPage(browser, url);
+    check(await soon(page, () => document.body.innerText.includes('There are no events yet')), 'live: an empty folder says so');
+    const writer = spawn(makeRuns, ['live', made, '8']);
+    check(await soon(page, () => document.querySelectorAll('.card canvas').length === 1), 'live: a new run appears');
+    const last = () => page.evaluate(async () => (await (await fetch('api/state')).json()).runs[0].last_step);
+    await page.locator('details.more summary').click();
+    const shown = async () => Number((await page.locator('.card td').nth(1).innerText()).replace(',', ''));
+    const first = await shown();
+    check(await soon(page, (before) => Number(document.querySelectorAll('.card td')[1].innerText) > before + 10, first), 'live: the chart grows', `${first} then ${await shown()} of ${await last()}`);
+    check(problems.length === 0, 'live: no error', problems.join('\n'));
+    writer.kill();
+  });
+}
+
+async function many() {
+  await inBoard([runs('many', 100, 2000)], [], async ({url}) => {
+    const begin = performance.now();
+    const {page, problems} = await openPage(browser, url);
+    check(await soon(page, () => document.querySelectorAll('.card canvas').length === 2), '100 runs: two charts');
+    check(await soon(page, () => document.body.innerText.includes('100 of 100')), '100 runs: all are listed');
+    console.log(`        after ${Math.round(performance.now() - begin)} ms`);
+    await page.waitForTimeout(1500);
+    await page.screenshot({path: join(pictures, 'many.png')});
+    check(problems.length === 0, '100 runs: no error', problems.join('\n'));
+  });
+}
+
+async function token() {
+  await inBoard([runs('kinds')], ['--host=0.0.0.0'], async ({url}) => {
+    const address = url.replace('0.0.0.0', '127.0.0.1');
+    const bare = address.replace(/\?.*/, '');
+    check((await fetch(bare)).status === 403 && (await fetch(`${bare}api/state`)).status === 403 && (await fetch(`${bare}?token=${'0'.repeat(64)}`)).status === 403,
+      'token: without it nothing is answered');
+    const {page, problems} = await openPage(browser, address);
+    check(await soon(page, () => document.querySelectorAll('.card canvas').length >= 3), 'token: with it the page works');
+    check(!page.url().includes('token'), 'token: it leaves the address', page.url());
+    check(problems.length === 0, 'token: no error', problems.join('\n'));
+  });
+}
+
+async function tensorflow() {
+  if (!data) {
+    console.log('skipped  files of TensorFlow: MUSTER_TEST_DATA is not there');
+    return;
+  }
+  await inBoard([join(data, 'tensorflow')], [], async ({url}) => {
+    const {page, problems} = await openPage(browser, url);
+    check(await soon(page, () => document.querySelectorAll('.card canvas').length >= 1), 'tensorflow: charts');
+    for (const view of ['histograms', 'graph', 'runs', 'compare']) {
+      await page.goto(`${url}#${view}`);
+      await page.waitForTimeout(700);
+      await page.screenshot({path: join(pictures, `tensorflow_${view}.png`)});
+    }
+    check(problems.length === 0, 'tensorflow: no error', problems.join('\n'));
+  });
+}
+
+const all = {kinds, hostile, live, many, token, tensorflow};
+for (const [name, test] of Object.entries(all)) {
+  if (process.env.ONLY && process.env.ONLY !== name) continue;
+  await test().catch((error) => check(false, name, error.message));
+}
+await browser.close();
+console.log(`${passed} passed, ${failed} failed`);
+process.exit(failed > 0 ? 1 : 0);
