@@ -1,5 +1,5 @@
 """Compares muster board with TensorBoard on the same files: the numbers, and with --bench the time to the first paint of all
-runs and the memory. ./dev check board and ./dev bench board call it.
+runs and the memory. ./dev check board calls it without --bench.
 
     python tools/peers/board_compare.py BIN FOLDER [DATA]
     python tools/peers/board_compare.py --bench BIN FOLDER [RUNS POINTS]
