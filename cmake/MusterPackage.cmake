@@ -50,7 +50,7 @@ endforeach()
 # Which BLAS is taken is no choice of a library.
 set(CPACK_DEBIAN_CORE_PACKAGE_RECOMMENDS libopenblas0-openmp)
 muster_package(dev libmuster-dev libdevel "headers and documents to build programs with Muster"
-  ${muster_all_parts} libtorch-dev libfmt-dev nlohmann-json3-dev)
+  ${muster_all_parts} libtorch-dev nlohmann-json3-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_RECOMMENDS "libmimalloc-dev, cmake, ninja-build")
 muster_package(command muster devel "the muster command: begins, runs and inspects programs of Muster")
 set(CPACK_DEBIAN_COMMAND_PACKAGE_RECOMMENDS "libmuster-dev, muster-board, muster-jobs, muster-serve, muster-train")

@@ -139,7 +139,7 @@ TEST(Applications, Learn) {
   expect_to_learn(
       MobileNetV2(
           {.input_shape = shape, .alpha = 0.35, .classes = 4, .classifier_activation = linear}),
-      0.1);
+      0.01);
   expect_to_learn(EfficientNetB0({.input_shape = shape,
                                   .classes = 4,
                                   .classifier_activation = linear,

@@ -9,8 +9,7 @@ namespace {
 // Returns the distance to the margin, for each output.
 Tensor missing(const char* loss, const Tensor& labels, const Tensor& predictions) {
   const auto [y, p] = internal::inputs_of(loss, labels, predictions, internal::Fit::kOutputs);
-  // At the bend, a margin of 1, it has the derivative of the hinge, as in TensorFlow.
-  return (1 - y.masked_fill(y == 0, -1) * p).clamp_min(0);
+  return internal::at_least(0, 1 - y.masked_fill(y == 0, -1) * p);
 }
 
 }  // namespace
@@ -33,7 +32,7 @@ Tensor categorical_hinge(const Tensor& labels, const Tensor& predictions,
       internal::inputs_of("categorical_hinge", labels, predictions, internal::Fit::kClasses);
   const Tensor right = (y * p).sum(-1);
   const Tensor wrong = ((1 - y) * p).amax(-1);
-  return internal::weighted("categorical_hinge", (wrong - right + 1).clamp_min(0),
+  return internal::weighted("categorical_hinge", internal::at_least(0, wrong - right + 1),
                             options.sample_weight, options.reduction);
 }
 

@@ -10,7 +10,7 @@ Tensor kl_divergence(const Tensor& labels, const Tensor& predictions,
   const auto inputs =
       internal::inputs_of("kl_divergence", labels, predictions, internal::Fit::kClasses);
   const Tensor y = inputs.labels.clamp(internal::kEpsilon, 1);
-  const Tensor p = inputs.predictions.clamp(internal::kEpsilon, 1);
+  const Tensor p = internal::at_most(1, internal::at_least(internal::kEpsilon, inputs.predictions));
   return internal::weighted("kl_divergence", (y * (y / p).log()).sum(-1), options.sample_weight,
                             options.reduction);
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# package_test.sh BUILD: packs BUILD as Debian packages and looks at them as dpkg and a user's CMake do.
+# package_test.sh BUILD [PREFIX_PATH]: packs BUILD as Debian packages and looks at them as dpkg and a user's CMake do.
 set -euo pipefail
-build=$1
+build=$1 prefix_path=${2:-}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() {
@@ -61,7 +61,7 @@ if(NOT EXISTS \${library})
   message(FATAL_ERROR "\${library} is not there")
 endif()
 CMAKE
-  cmake -S "$work/$1" -B "$work/$1/build" -G Ninja -DCMAKE_PREFIX_PATH="$work/root/usr" >"$work/configure.log" 2>&1
+  cmake -S "$work/$1" -B "$work/$1/build" -G Ninja "-DCMAKE_PREFIX_PATH=$work/root/usr;$prefix_path" >"$work/configure.log" 2>&1
 }
 find_muster all 'COMPONENTS core keras tabular servers stores tensorflow kerasfiles parallel' || fail "$(cat "$work/configure.log")"
 # A machine that has no package of one part is told which one is missing.

@@ -39,6 +39,10 @@ Tensor wide(const Tensor& predictions) {
   return half(predictions) ? predictions.to(at::kFloat) : predictions;
 }
 
+Tensor at_least(double bound, const Tensor& x) { return x.masked_fill(x < bound, bound); }
+
+Tensor at_most(double bound, const Tensor& x) { return x.masked_fill(x > bound, bound); }
+
 Error shape_mismatch(const char* loss, const Tensor& labels, const Tensor& predictions,
                      std::string hint) {
   return invalid_argument(fmt::format("{}: labels {} do not fit predictions {}", loss,

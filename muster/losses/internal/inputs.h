@@ -38,6 +38,11 @@ void check_defined(const char* loss, const Tensor& labels, const Tensor& predict
 // are.
 Tensor wide(const Tensor& predictions);
 
+// Return `x` where it is within the bound, and the bound elsewhere. The derivative at the bound is
+// 1, as in TensorFlow. That of LibTorch's clamp() depends on the version: 1 in 1.13, 0 in 2.15.
+Tensor at_least(double bound, const Tensor& x);
+Tensor at_most(double bound, const Tensor& x);
+
 // Returns the error for labels and predictions that do not fit.
 Error shape_mismatch(const char* loss, const Tensor& labels, const Tensor& predictions,
                      std::string hint);

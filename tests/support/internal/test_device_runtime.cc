@@ -2,6 +2,7 @@
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #if __has_include(<ATen/detail/PrivateUse1HooksInterface.h>)
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #endif
 
@@ -188,8 +189,15 @@ struct TestHooks final : public at::PrivateUse1HooksInterface {
   }
   DeviceIndex maybeExchangeDevice(DeviceIndex device) const { return exchangeDevice(device); }
   bool isPinnedPtr(const void*) const override { return false; }
+  // No operation draws from it: a test device runs operations on the host.
+  const at::Generator& getDefaultGenerator(DeviceIndex) const {
+    static const at::Generator generator = at::detail::createCPUGenerator();
+    return generator;
+  }
 };
 [[maybe_unused]] const bool hooks_are_set = [] {
+  // LibTorch 2.15 sees a device only once its name is registered. This is the name it already has.
+  c10::register_privateuse1_backend("privateuseone");
   at::RegisterPrivateUse1HooksInterface(new TestHooks);
   return true;
 }();
