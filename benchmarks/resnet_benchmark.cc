@@ -3,8 +3,8 @@
 // some minutes: steps by an Estimator and by keras::Model::fit() compared with PyTorch with
 // torchvision's networks in channels-last memory; the same, and an LSTM, compared with PyTorch of
 // today and Keras; steps compared with a loop written by hand over the same layers, and in
-// bfloat16; the largest memory; photos that are decoded during the steps; predictions; and two
-// workers compared with two that only wait at a barrier.
+// bfloat16; the largest memory; photos that are decoded during the steps; predictions; two workers
+// compared with two that only wait at a barrier; and a loop of LibTorch through data_parallel().
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -206,6 +206,33 @@ void measure_workers(const Options& options) {
           plan_of(options), options);
 }
 
+// A loop over LibTorch's modules, through data_parallel(): on one worker compared with the loop
+// alone; on two compared with a barrier alone and with DistributedDataParallel over Gloo.
+void measure_data_parallel(const Options& options) {
+  Entry entry{.way = "data_parallel", .network = "resnet18"};
+  Contestant through = contestant("LibTorch, data_parallel()", entry);
+  entry.way = "libtorch";
+  const Contestant alone = contestant("LibTorch, the loop alone", entry);
+  measure("data_parallel", "One worker, a loop of LibTorch: " + title_of(entry), {through, alone},
+          plan_of(options), options);
+  entry.barrier = true;
+  std::vector<Contestant> contestants{through, contestant("LibTorch, a barrier only", entry)};
+  const std::vector<std::string> flags{"networks_torch.py", "--model=resnet18"};
+  const auto add = [&](const char* name, const char* flag) {
+    std::vector<std::string> arguments = flags;
+    arguments.emplace_back(flag);
+    add_peer(name, "today", arguments, kBatch, &contestants);
+  };
+  add("PyTorch 2.15, DDP over Gloo", "--ddp");
+  add("PyTorch 2.15, a barrier only", "--barrier");
+  for (Contestant& each : contestants) {
+    each.workers = 2;
+    each.rows = 2 * kBatch;
+  }
+  measure("data_parallel_workers", "Two workers of one thread, each: " + title_of(entry),
+          contestants, plan_of(options), options);
+}
+
 void run(const Options& options) {
   const std::pair<const char*, std::function<void()>> parts[] = {
       {"resnet50", [&] { measure_network("resnet50", options); }},
@@ -218,6 +245,7 @@ void run(const Options& options) {
       {"photos", [&] { measure_photos(options); }},
       {"predict", [&] { measure_predictions(options); }},
       {"workers", [&] { measure_workers(options); }},
+      {"data_parallel", [&] { measure_data_parallel(options); }},
       {"original_resnet50", [&] { measure_originals("resnet50", options); }},
       {"original_gpt", [&] { measure_originals("gpt", options); }},
       {"original_lstm", [&] { measure_originals("lstm", options); }}};

@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 bin=build/release/bin
 out=build/bench
-all=(tax summaries evaluation mnist originals busy resnet gpu linear tabular trees workers start servers layers optimizers predictor serve input records buckets csv columns images loopback all_reduce network)
+all=(tax summaries evaluation mnist originals busy resnet gpu linear tabular trees workers parallel start servers layers optimizers predictor serve input records buckets csv columns images loopback all_reduce network)
 names=() quick=() images=() beside=() part=() targets=
 for word in "$@"; do
   case $word in
@@ -31,7 +31,7 @@ done
 # The programs of a benchmark; all of them want the digits that `muster` makes.
 programs_of() {
   case $1 in
-    network) echo all_reduce_benchmark overlap_benchmark ;;
+    network) echo all_reduce_benchmark overlap_benchmark parallel_benchmark ;;
     *) echo "$1_benchmark" ;;
   esac
 }

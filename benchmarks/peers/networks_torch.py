@@ -1,12 +1,13 @@
 """Residual networks, a small GPT and an LSTM in PyTorch, eager or compiled, on one thread, as contestants of
 benchmarks/resnet_benchmark.cc."""
 import argparse
+import os
 
 import torch
 from torch import nn
 from torch.nn import functional
 
-from turns import take_turns
+from turns import Barrier, take_turns
 
 EXAMPLES, BATCH, CLASSES = 64, 16, 1000
 TEXTS, TIME, VOCABULARY, BLOCKS, HEADS, WIDTH = 8, 128, 256, 4, 4, 256
@@ -112,10 +113,16 @@ def main():
     parser.add_argument("--side", type=int, default=128)
     parser.add_argument("--predict", action="store_true")
     parser.add_argument("--compile", action="store_true", help="by torch.compile, of PyTorch 2")
+    parser.add_argument("--ddp", action="store_true", help="one of several workers: gradients are averaged over Gloo")
+    parser.add_argument("--barrier", action="store_true", help="one of several workers that only meet after each step")
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(1)
     model, inputs, labels, batch = make(options)
+    if options.ddp:
+        torch.distributed.init_process_group("gloo")
+        model = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True, broadcast_buffers=False)
+    after = Barrier(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])).wait if options.barrier else lambda: None
     update = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     order, at = None, EXAMPLES
 
@@ -135,6 +142,7 @@ def main():
         loss = loss_of(inputs[rows], labels[rows])
         loss.backward()
         update.step()
+        after()
         return loss.detach()
 
     @torch.no_grad()

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "benchmarks/resnet/torch_loop.h"
 #include "benchmarks/support/layers_by_hand.h"
 #include "benchmarks/support/step_pacer.h"
 #include "benchmarks/support/step_pacer_hook.h"
@@ -174,6 +175,8 @@ void take_part(const Entry& entry) {
     train_by_hand(entry);
   } else if (entry.way == "predict") {
     predict(entry);
+  } else if (entry.way == "libtorch" || entry.way == "data_parallel") {
+    train_torch_loop(entry);
   } else {
     train(entry);
   }

@@ -20,7 +20,7 @@ inline constexpr int64_t kSequences = 32, kSteps = 64;  // of the LSTM
 
 // The command line of a contestant.
 struct Entry {
-  std::string way = "estimator";      // or fit, loop, predict
+  std::string way = "estimator";      // or fit, loop, predict, libtorch, data_parallel
   std::string network = "resnet50";   // or resnet18, gpt, lstm
   std::string precision = "float32";  // a policy of mixed_precision()
   int64_t side = 128;                 // of images, in pixels

@@ -2,6 +2,7 @@
 
 #include <muster/muster.h>
 #include <muster/parallel.h>
+#include <torch/nn/modules/linear.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -247,10 +248,24 @@ struct TunedNet : torch::nn::Module {
   Tensor kernel, bias, dense, dense_bias, logits, logits_bias;
 };
 
-void train_libtorch(const Settings& settings) {
-  Loop loop(settings, /*meets=*/settings.way != kDataParallel);
-  const LayersByHand layers("cnn", make_model("cnn"), loop.first().images, kSeed);
-  const auto net = std::make_shared<TunedNet>(layers);
+// Dense layers of these sizes, as one writes them: Mlp of benchmarks/peers/mnist_torch.py.
+struct LinearNet : torch::nn::Module {
+  explicit LinearNet(const std::vector<int64_t>& sizes) {
+    for (size_t i = 0; i + 1 < sizes.size(); ++i) {
+      layers.push_back(
+          register_module(fmt::format("layer{}", i), torch::nn::Linear(sizes[i], sizes[i + 1])));
+    }
+  }
+  Tensor forward(const Tensor& images) {
+    Tensor x = images.view({images.size(0), -1});
+    for (size_t i = 0; i + 1 < layers.size(); ++i) x = torch::relu(layers[i](x));
+    return layers.back()(x);
+  }
+  std::vector<torch::nn::Linear> layers;
+};
+
+template <typename Net>
+void train_module(const Settings& settings, Loop& loop, const std::shared_ptr<Net>& net) {
   Updates update(net->parameters(), settings.momentum);
   const auto train = [&](auto&& forward) {
     loop.run([&](const Batch& batch) {
@@ -263,8 +278,26 @@ void train_libtorch(const Settings& settings) {
   };
   if (settings.way != kDataParallel)
     return train([&](const Tensor& images) { return net->forward(images); });
-  Cluster cluster;
+  ClusterOptions options;
+  if (!settings.overlap) options.communication.bytes_per_pack = 0;
+  Cluster cluster(options);
   train(cluster.data_parallel(net));
+}
+
+void train_libtorch(const Settings& settings) {
+  Loop loop(settings, /*meets=*/settings.way != kDataParallel);
+  if (settings.model == "cnn") {
+    const LayersByHand layers("cnn", make_model("cnn"), loop.first().images, kSeed);
+    return train_module(settings, loop, std::make_shared<TunedNet>(layers));
+  }
+  torch::manual_seed(kSeed);
+  std::vector<int64_t> sizes{784, 4096, 4096, 1024, 10};
+  if (settings.model == "tower") {
+    sizes.assign(12, 1024);
+    sizes.front() = 784;
+    sizes.back() = 10;
+  }
+  train_module(settings, loop, std::make_shared<LinearNet>(sizes));
 }
 
 Settings parse(int argc, char** argv) {

@@ -26,7 +26,8 @@ struct Settings {
                               // weights; or "tower": ten layers of 1024, 10 million weights
   std::string precision = "float32";  // of an Estimator's model, a policy of mixed_precision()
   int64_t batch = 64;                 // per worker
-  bool overlap = true;  // of an Estimator: false reduces all gradients at once, after backward
+  bool overlap = true;  // of an Estimator and data_parallel(): false reduces all gradients at once,
+                        // after backward
   double momentum = 0;
   int64_t scalars = -1;  // of an Estimator: number of scalar summaries every ten steps; below 0:
                          // only its own

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
+#include <limits>
 #include <utility>
 
 #include "muster/base/error.h"
@@ -15,6 +17,8 @@ namespace muster::inline v0_1::distribute {
 namespace {
 
 constexpr int64_t kHeadAlignment = 16;  // elements: one cache line of float32
+constexpr int kMostParts = 4;           // messages of a bucket
+constexpr size_t kMostRoutes = 16;
 
 }  // namespace
 
@@ -72,17 +76,17 @@ Reducer::Reducer(Communicator& communicator, GradientLayout layout, int head,
   // The head is a parameter like the others, whose gradient is never announced: its bucket leaves
   // last.
   const auto head_number = static_cast<int64_t>(all.size());
-  std::vector<plan::FlatParameter> cut{
-      {.parameter = head_number, .bytes = head_padded * memory_[0].element_size(), .dtype = 0}};
+  flat_.push_back(
+      {.parameter = head_number, .bytes = head_padded * memory_[0].element_size(), .dtype = 0});
   for (size_t p = 0; p < all.size(); ++p) {
     const auto element = static_cast<int64_t>(
         c10::elementSize(layout_.buffers[static_cast<size_t>(all[p].buffer)].dtype));
-    cut.push_back({.parameter = static_cast<int64_t>(p),
-                   .bytes = all[p].padded * element,
-                   .dtype = all[p].buffer});
+    flat_.push_back({.parameter = static_cast<int64_t>(p),
+                     .bytes = all[p].padded * element,
+                     .dtype = all[p].buffer});
   }
-  buckets_ = plan::plan_buckets(cut, options);
-  progress_ = std::make_unique<plan::BucketProgress>(buckets_, plan::launch_order(buckets_, {}));
+  buckets_ = plan::plan_buckets(flat_, options);
+  if (communicator_.sums_in_rank_order()) prediction_.emplace(all.size());
 
   for (size_t p = 0; p < all.size(); ++p) {
     views_.push_back(gradients_[static_cast<size_t>(all[p].buffer)]
@@ -95,8 +99,10 @@ Reducer::Reducer(Communicator& communicator, GradientLayout layout, int head,
   }
   ready_.assign(all.size(), false);
   taken_.assign(all.size(), false);
+  missed_.assign(all.size(), false);
   used_.assign(all.size(), false);
   head_.assign(static_cast<size_t>(head), 0);
+  take_route();
 }
 
 Reducer::~Reducer() {
@@ -109,13 +115,52 @@ Reducer::~Reducer() {
   }
 }
 
+int64_t Reducer::bytes() const {
+  int64_t bytes = 0;
+  for (const auto* buffers : {&memory_, &wire_}) {
+    for (const Tensor& buffer : *buffers)
+      bytes += buffer.defined() ? static_cast<int64_t>(buffer.nbytes()) : 0;
+  }
+  return bytes;
+}
+
+Reducer::Route Reducer::make_route(std::vector<bool> travels) const {
+  travels.push_back(true);  // the head
+  Route route{.buckets = plan::used_parts(flat_, buckets_, travels, kMostParts)};
+  route.travels.assign(travels.size(), false);
+  for (const plan::Bucket& bucket : route.buckets) {
+    for (const int64_t p : bucket.parameters) route.travels[static_cast<size_t>(p)] = true;
+  }
+  std::vector<int64_t> order;
+  if (order_is_shared_) {
+    std::ranges::copy_if(observed_, std::back_inserter(order),
+                         [&](int64_t p) { return route.travels[static_cast<size_t>(p)]; });
+  }
+  route.progress.emplace(route.buckets, plan::launch_order(route.buckets, order));
+  return route;
+}
+
+void Reducer::take_route() {
+  const std::vector<bool> expected =
+      prediction_ ? prediction_->expected() : std::vector<bool>(ready_.size(), true);
+  auto found = routes_.find(expected);
+  if (found == routes_.end()) {
+    if (routes_.size() == kMostRoutes) routes_.clear();
+    found = routes_.emplace(expected, make_route(expected)).first;
+  }
+  route_ = &found->second;
+}
+
 void Reducer::begin(bool first, bool last) {
   active_ = true;
   leaving_ = last;
-  progress_->reset();
-  if (first) std::fill(ready_.begin(), ready_.end(), false);
+  route_->progress->reset();
+  if (first) {
+    std::fill(ready_.begin(), ready_.end(), false);
+    keeps_ = false;
+  }
   std::fill(taken_.begin(), taken_.end(), false);
-  observed_.clear();
+  if (!order_is_shared_) observed_.clear();
   works_.clear();
   held_.clear();
   others_ = 0;
@@ -135,7 +180,10 @@ Tensor Reducer::take(const Tensor& parameter) {
 }
 
 void Reducer::on_gradient(size_t parameter) {
-  if (!active_) return;  // a backward of the model function's own
+  if (!active_) {  // a backward of the model function's own, or of a step that is added up
+    missed_[parameter] = true;
+    return;
+  }
   Tensor& gradient = layout_.parameters[parameter].weight.mutable_grad();
   if (!gradient.defined()) return;
   internal::check_dense(layout_.parameters[parameter].name, gradient);
@@ -152,15 +200,28 @@ void Reducer::on_gradient(size_t parameter) {
     observed_.push_back(static_cast<int64_t>(parameter));
     return;  // the first step finds out the order; its buckets leave after backward
   }
-  if (!leaving_) return;
-  const auto ready = progress_->ready(static_cast<int64_t>(parameter));
+  if (!leaving_ || !route_->travels[parameter]) return;
+  const auto ready = route_->progress->ready(static_cast<int64_t>(parameter));
   held_.insert(held_.end(), ready.begin(), ready.end());
   if (others_ == most_others_) launch_held();
 }
 
 void Reducer::take_earlier() {
+  keeps_ = true;
   for (size_t p = 0; p < ready_.size(); ++p) {
-    if (!ready_[p]) on_gradient(p);
+    if (missed_[p] && !ready_[p]) on_gradient(p);
+  }
+}
+
+void Reducer::fill(size_t parameter) {
+  Tensor& gradient = layout_.parameters[parameter].weight.mutable_grad();
+  if (!keeps_ || !gradient.defined()) {
+    views_[parameter].zero_();
+  } else if (gradient.data_ptr() != views_[parameter].data_ptr()) {
+    views_[parameter].copy_(gradient);
+  } else {
+    // Where nobody used it, it stays as it is: the mean of equal numbers is not always that number.
+    gradient = gradient.clone();
   }
 }
 
@@ -170,24 +231,32 @@ void Reducer::launch_held() {
 }
 
 void Reducer::launch(std::span<const int> buckets) {
-  for (int b : buckets) {
-    const plan::Bucket& bucket = buckets_[static_cast<size_t>(b)];
-    const Tensor& memory = memory_[static_cast<size_t>(bucket.dtype)];
-    const int64_t element = memory.element_size();
-    const int64_t begin = bucket.offset / element, end = (bucket.offset + bucket.bytes) / element;
-    const Tensor& wire = wire_[static_cast<size_t>(bucket.dtype)];
-    const int64_t rounded =
-        !wire.defined() ? end : std::max(begin, bucket.dtype == 0 ? front_ : int64_t{0});
-    if (begin < rounded) send(memory.slice(0, begin, rounded), b);
-    if (rounded == end) continue;
-    const Tensor narrow = wire.slice(0, rounded, end);
-    Tensor(narrow).copy_(memory.slice(0, rounded, end));
-    send(narrow, b);
-  }
+  for (const int b : buckets) launch(route_->buckets, static_cast<size_t>(b));
 }
 
-void Reducer::send(const Tensor& buffer, int bucket) {
-  Launched launched{.work = {}, .bucket = bucket, .bytes = static_cast<int64_t>(buffer.nbytes())};
+void Reducer::launch(const std::vector<plan::Bucket>& buckets, size_t bucket) {
+  const plan::Bucket& cut = buckets[bucket];
+  const Tensor& memory = memory_[static_cast<size_t>(cut.dtype)];
+  const int64_t element = memory.element_size();
+  const int64_t begin = cut.offset / element, end = (cut.offset + cut.bytes) / element;
+  const int64_t gradients = std::max(begin, cut.dtype == 0 ? front_ : int64_t{0});
+  Launched launched{.buckets = &buckets, .bucket = bucket};
+  const Tensor& wire = wire_[static_cast<size_t>(cut.dtype)];
+  if (!wire.defined()) {
+    if (gradients < end) launched.gradients = memory.slice(0, gradients, end);
+    return send(memory.slice(0, begin, end), std::move(launched));
+  }
+  if (begin < gradients) send(memory.slice(0, begin, gradients), launched);
+  if (gradients == end) return;
+  launched.gradients = memory.slice(0, gradients, end);
+  launched.narrow = wire.slice(0, gradients, end);
+  launched.narrow.copy_(launched.gradients);
+  const Tensor narrow = launched.narrow;
+  send(narrow, std::move(launched));
+}
+
+void Reducer::send(const Tensor& buffer, Launched launched) {
+  launched.bytes = static_cast<int64_t>(buffer.nbytes());
   if (recorder_ != nullptr) launched.begun = std::chrono::steady_clock::now();
   launched.work = communicator_.all_reduce(buffer);
   if (recorder_ != nullptr) {
@@ -197,8 +266,9 @@ void Reducer::send(const Tensor& buffer, int bucket) {
   works_.push_back(std::move(launched));
 }
 
-void Reducer::finish(const std::vector<double>& head) {
+void Reducer::finish(const std::vector<double>& head, int divisor) {
   active_ = false;
+  divisor_ = divisor;
   torch::NoGradGuard no_grad;
   const auto parameters = static_cast<int64_t>(ready_.size());
   const Tensor front = memory_[0].slice(0, 0, head_size_ + parameters);
@@ -209,34 +279,55 @@ void Reducer::finish(const std::vector<double>& head) {
     for (bool ready : ready_) *numbers++ = ready ? 1 : 0;
   });
   if (!front.is_cpu()) Tensor(front).copy_(here);
-  for (int64_t p = 0; p < parameters; ++p) {
-    if (!ready_[static_cast<size_t>(p)]) views_[static_cast<size_t>(p)].zero_();
-  }
   if (!order_is_shared_) adopt_observed_order();
-  launch_held();
-  launch(progress_->rest());
-  await_all();
-  for (size_t b = 0; b < wire_.size(); ++b) {
-    if (wire_[b].defined()) gradients_[b].copy_(wire_[b].slice(0, b == 0 ? front_ : 0));
+  for (size_t p = 0; p < ready_.size(); ++p) {
+    if (!ready_[p] && route_->travels[p]) fill(p);
   }
+  launch_held();
+  launch(route_->progress->rest());
+  await_all();
   if (!front.is_cpu()) Tensor(here).copy_(front);
   AT_DISPATCH_FLOATING_TYPES(front.scalar_type(), "muster_head", [&] {
     const scalar_t* numbers = here.data_ptr<scalar_t>();
     for (size_t i = 0; i < head_.size(); ++i) head_[i] = static_cast<double>(numbers[i]);
     for (size_t p = 0; p < used_.size(); ++p) used_[p] = numbers[head_.size() + p] > 0;
   });
+  send_late();
+  std::fill(missed_.begin(), missed_.end(), false);
+  if (!prediction_) return;
+  prediction_->note(used_);
+  take_route();
+}
+
+void Reducer::send_late() {
+  std::vector<bool> late(ready_.size() + 1, false);
+  bool any = false;
+  for (size_t p = 0; p < ready_.size(); ++p) {
+    if (route_->travels[p]) continue;
+    late[p] = used_[p];
+    any |= used_[p];
+    // Of a step before it may have been used.
+    if (!used_[p] && !keeps_) views_[p].zero_();
+    if (used_[p] && !ready_[p]) fill(p);
+  }
+  if (!any) return;
+  const std::vector<plan::Bucket> parts =
+      plan::used_parts(flat_, buckets_, late, std::numeric_limits<int>::max());
+  for (size_t part = 0; part < parts.size(); ++part) launch(parts, part);
+  await_all();
 }
 
 void Reducer::await_all() {
-  for (const Launched& launched : works_) {
+  for (Launched& launched : works_) {
     try {
       launched.work.wait();
     } catch (const Error& error) {
       throw Error(error.kind(),
-                  fmt::format("{}, in the reduction of {}", error.message(),
-                              describe_bucket(launched.bucket)),
+                  fmt::format("{}, in the reduction of {}", error.message(), describe(launched)),
                   error.hint());
     }
+    if (launched.narrow.defined()) launched.gradients.copy_(launched.narrow);
+    if (divisor_ > 1 && launched.gradients.defined()) launched.gradients.div_(divisor_);
   }
   if (recorder_ != nullptr) note_spans();
   works_.clear();
@@ -249,12 +340,12 @@ void Reducer::note_spans() const {
     const TimePoint begin = std::max(launched.begun, before);
     // One without an end was done before it was asked to note it.
     const TimePoint end = std::max(begin, launched.work.ended().value_or(launched.sent));
-    const std::vector<int64_t>& parameters =
-        buckets_[static_cast<size_t>(launched.bucket)].parameters;
+    const std::vector<int64_t>& parameters = (*launched.buckets)[launched.bucket].parameters;
     const auto tensors = std::ranges::count_if(
         parameters, [&](int64_t p) { return p < static_cast<int64_t>(ready_.size()); });
     recorder_->add(SpanRecorder::kReductions,
-                   fmt::format("bucket {} of {}", launched.bucket + 1, buckets_.size()), begin, end,
+                   fmt::format("bucket {} of {}", launched.bucket + 1, launched.buckets->size()),
+                   begin, end,
                    {{"bytes", launched.bytes},
                     {"tensors", tensors},
                     {"queued_ns", (begin - launched.begun).count()}});
@@ -262,13 +353,14 @@ void Reducer::note_spans() const {
   }
 }
 
-std::string Reducer::describe_bucket(int bucket) const {
+std::string Reducer::describe(const Launched& launched) const {
   const auto& all = layout_.parameters;
   std::vector<std::string> names;
-  for (const int64_t p : buckets_[static_cast<size_t>(bucket)].parameters) {
+  for (const int64_t p : (*launched.buckets)[launched.bucket].parameters) {
     if (p < static_cast<int64_t>(all.size())) names.push_back(all[static_cast<size_t>(p)].name);
   }
-  const std::string number = fmt::format("bucket {} of {}", bucket + 1, buckets_.size());
+  const std::string number =
+      fmt::format("bucket {} of {}", launched.bucket + 1, launched.buckets->size());
   if (names.empty()) return number + " (the numbers of the step)";
   if (names.size() == 1) return fmt::format("{} (gradient of {})", number, names[0]);
   return fmt::format("{} (gradients of {} to {})", number, names.front(), names.back());
@@ -280,11 +372,11 @@ void Reducer::adopt_observed_order() {
   int64_t* numbers = order.data_ptr<int64_t>();
   for (size_t i = 0; i < observed_.size(); ++i) numbers[i] = observed_[i];
   communicator_.broadcast(order, 0).wait();
-  std::vector<int64_t> shared;
-  for (int64_t i = 0; i < order.numel() && numbers[i] >= 0; ++i) shared.push_back(numbers[i]);
-  progress_ =
-      std::make_unique<plan::BucketProgress>(buckets_, plan::launch_order(buckets_, shared));
+  observed_.clear();
+  for (int64_t i = 0; i < order.numel() && numbers[i] >= 0; ++i) observed_.push_back(numbers[i]);
   order_is_shared_ = true;
+  routes_.clear();
+  take_route();
 }
 
 }  // namespace muster::inline v0_1::distribute

@@ -8,6 +8,12 @@
 // which parameters were used). It is complete only after backward, so it travels in the last bucket
 // and costs no message of its own.
 //
+// Parameters that no replica used do not travel: those of an optimizer that rests, of a network
+// that waits for its turn. Which ones those are is known only when the head is. So each backward
+// begins with a prediction that is the same everywhere (plan/used_buckets.h): what it expects
+// leaves during backward, and what was used against it leaves after the head. A communicator whose
+// sums depend on how buffers are cut always expects everything.
+//
 // Collectives of the function's own in the middle of backward (statistics over all replicas) must
 // stand in the same place among the buckets everywhere, also where a replica has no gradient for a
 // parameter and its bucket leaves later than the others'. So no bucket leaves before the last of
@@ -17,7 +23,9 @@
 // instead, and widened again; the head is not rounded, and then travels as a message of its own.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -28,6 +36,7 @@
 #include "muster/distribute/gradient_layout.h"
 #include "muster/distribute/span_recorder.h"
 #include "muster/plan/buckets.h"
+#include "muster/plan/used_buckets.h"
 #include "muster/tensor/gradient_destination.h"
 
 namespace muster::inline v0_1::distribute {
@@ -57,12 +66,13 @@ class MUSTER_PART_EXPORT Reducer final : public GradientDestinations {
   // While the backward between begin() and pause() runs, on its thread: the parameter's place in
   // the flat buffer.
   Tensor take(const Tensor& parameter) override;
-  // Takes the gradients that weights have from before begin(), and that no backward since has
-  // added to: those of backwards that the reducer was not told of.
+  // Call before finish() where weights keep their gradients from step to step: takes those of
+  // backwards since the last finish() that the reducer was not told of. A parameter that this
+  // replica did not use, and another did, then adds the gradient that it has.
   void take_earlier();
   // After the last one, or when no other will come: sends what has not left yet, with `head` in
-  // front, and waits for the sums.
-  void finish(const std::vector<double>& head);
+  // front, and waits for the sums. Gradients that travelled are divided by `divisor`.
+  void finish(const std::vector<double>& head, int divisor = 1);
 
   // Notes in `recorder`, which outlives its use, when each bucket was reduced: from when it left,
   // or from the end of the one before it, to its end. nullptr: nowhere, as from the start. Between
@@ -70,21 +80,39 @@ class MUSTER_PART_EXPORT Reducer final : public GradientDestinations {
   void record_into(SpanRecorder* recorder) { recorder_ = recorder; }
 
   // After finish(): the summed head; the summed gradients, one tensor per buffer of the parameters;
-  // and which parameters had a gradient on some replica.
+  // and which parameters had a gradient on some replica. The others' gradients are 0; after
+  // take_earlier() they are what they were.
   const std::vector<double>& head() const { return head_; }
   const std::vector<Tensor>& gradients() const { return gradients_; }
   // The same for one parameter of the layout, in its shape.
   const Tensor& gradient(size_t parameter) const { return views_[parameter]; }
   const std::vector<bool>& used() const { return used_; }
+  // Of the buffers that it holds: gradients, the head, and what travels in 16 bits.
+  int64_t bytes() const;
 
  private:
   struct Hook;
+  struct Launched;
+  // What leaves, and in which order, where these parameters are expected.
+  struct Route {
+    std::vector<plan::Bucket> buckets{};
+    std::vector<bool> travels{};  // by number of the parameter; the head is the last one
+    std::optional<plan::BucketProgress> progress{};
+  };
+  Route make_route(std::vector<bool> travels) const;
+  void take_route();
   void on_gradient(size_t parameter);
+  // What a parameter adds that has no gradient of this step.
+  void fill(size_t parameter);
   void launch_held();
   void launch(std::span<const int> buckets);
+  void launch(const std::vector<plan::Bucket>& buckets, size_t bucket);
+  void send(const Tensor& buffer, Launched launched);
+  // Sends what was used and not expected.
+  void send_late();
   // Throws what a reduction throws, and says which gradients it was about.
   void await_all();
-  std::string describe_bucket(int bucket) const;
+  std::string describe(const Launched& launched) const;
   void adopt_observed_order();
 
   Communicator& communicator_;
@@ -95,28 +123,37 @@ class MUSTER_PART_EXPORT Reducer final : public GradientDestinations {
   int64_t front_ = 0;              // elements before the gradients of the first buffer
   std::vector<Tensor> gradients_;  // per buffer, without it
   std::vector<Tensor> views_;      // per parameter, in its shape
-  std::vector<plan::Bucket> buckets_;
-  std::unique_ptr<plan::BucketProgress> progress_;
+  std::vector<plan::FlatParameter> flat_;          // the parameters and the head
+  std::vector<plan::Bucket> buckets_;              // of all of them
+  std::optional<plan::UsePrediction> prediction_;  // nothing: everything travels always
+  std::map<std::vector<bool>, Route> routes_;      // by what is expected
+  Route* route_ = nullptr;                         // of this step
   bool order_is_shared_ = false;
   bool active_ = false;    // between begin() and pause() or finish()
   bool leaving_ = false;   // the buckets may leave
   int others_ = 0;         // collectives of the function's own in this backward
   int most_others_ = 0;    // and in any so far
   std::vector<int> held_;  // buckets that wait for the last of them
-  std::vector<int64_t>
-      observed_;             // parameters in the order their gradients came, in the first step
-  std::vector<bool> ready_;  // has a gradient in this step, on this replica
-  std::vector<bool> taken_;  // its place in the buffer was given away in this backward
+  // Parameters in the order their gradients came in the first step, on this replica; then on the
+  // chief.
+  std::vector<int64_t> observed_;
+  std::vector<bool> ready_;   // has a gradient in this step, on this replica
+  std::vector<bool> taken_;   // its place in the buffer was given away in this backward
+  std::vector<bool> missed_;  // got a gradient since finish() while no step was under way
+  bool keeps_ = false;        // take_earlier() was called in this step
   std::unordered_map<const void*, size_t> by_tensor_;  // which parameter a tensor is
   struct Launched {
+    const std::vector<plan::Bucket>* buckets = nullptr;  // of the route, or late ones
+    size_t bucket = 0;                                   // which of them
+    Tensor gradients{};  // the part of the buffer that it brings; undefined for the head alone
+    Tensor narrow{};     // where it travels in 16 bits
     Work work{};
-    int bucket{};
-    int64_t bytes{};
+    int64_t bytes = 0;
     TimePoint begun{}, sent{};  // while spans are recorded
   };
-  void send(const Tensor& buffer, int bucket);
   void note_spans() const;
   std::vector<Launched> works_;
+  int divisor_ = 1;  // of finish()
   SpanRecorder* recorder_ = nullptr;
   std::vector<double> head_;
   std::vector<bool> used_;

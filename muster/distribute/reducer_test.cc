@@ -58,6 +58,40 @@ struct ReducingReplica {
   std::unique_ptr<Reducer> reducer;
 };
 
+// Counts what another communicator reduces and allocates.
+class CountingCommunicator final : public Communicator {
+ public:
+  explicit CountingCommunicator(Communicator& other) : other_(other) {}
+  int rank() const override { return other_.rank(); }
+  int size() const override { return other_.size(); }
+  std::string_view name() const override { return other_.name(); }
+  Tensor allocate(int64_t bytes) override {
+    allocated += bytes;
+    return other_.allocate(bytes);
+  }
+  Work all_reduce(const Tensor& buffer) override {
+    reduced += static_cast<int64_t>(buffer.nbytes());
+    return other_.all_reduce(buffer);
+  }
+  Work reduce_scatter(const Tensor& in, const Tensor& out) override {
+    return other_.reduce_scatter(in, out);
+  }
+  Work broadcast(const Tensor& buffer, int root) override { return other_.broadcast(buffer, root); }
+  Work all_gather(const Tensor& in, const Tensor& out) override {
+    return other_.all_gather(in, out);
+  }
+  Work barrier() override { return other_.barrier(); }
+  void abort(ErrorKind kind, const std::string& reason) override { other_.abort(kind, reason); }
+
+  int64_t reduced = 0, allocated = 0;
+
+ private:
+  Communicator& other_;
+};
+
+// Bytes of the model's gradients, each on a cache line of its own, and of the head.
+constexpr int64_t kA = 64, kB = 192, kC = 64, kWide = 128, kHead = 64;
+
 class ReducerTest : public ::testing::TestWithParam<plan::BucketOptions> {};
 
 TEST_P(ReducerTest, SumsGradientsAndHeadAndKnowsWhatWasUsed) {
@@ -128,6 +162,78 @@ TEST_P(ReducerTest, GradientsOfSeveralBackwardsAreAddedBeforeTheyLeave) {
   });
 }
 
+TEST_P(ReducerTest, WhatNobodyUsesDoesNotTravel) {
+  auto communicators = make_thread_communicators({.size = 2, .timeout = std::chrono::seconds(30)});
+  run_ranks(2, [&](int rank) {
+    CountingCommunicator counting(*communicators[size_t(rank)]);
+    ReducingReplica replica(counting, GetParam());
+    EXPECT_EQ(replica.reducer->bytes(), kA + kB + kC + kWide + kHead);
+    for (int step = 0; step < 24; ++step) {
+      // Two parts take turns, which is known after two rounds. Once, one rank uses more: that is
+      // expected again until it has left the history.
+      const bool first_part = step % 2 == 0, surprise = step == 9;
+      Tensor loss = first_part ? replica.sum("a", 1 + rank)
+                               : replica.sum("b", 3 + rank) + replica.sum("wide", 1);
+      if (surprise && rank == 1) loss = loss + replica.sum("c", 5);
+      counting.reduced = 0;
+      replica.reducer->begin();
+      loss.backward();
+      replica.reducer->finish({1, 1});
+      const int64_t used = first_part ? kA : kB + kWide;
+      if ((step >= 4 && step <= 9) || step >= 20) {
+        EXPECT_EQ(counting.reduced, kHead + used + (surprise ? kC : 0)) << step;
+      }
+      EXPECT_TRUE(replica.reduced("a").eq(first_part ? 3 : 0).all().item<bool>()) << step;
+      EXPECT_TRUE(replica.reduced("b").eq(first_part ? 0 : 7).all().item<bool>()) << step;
+      EXPECT_TRUE(replica.reduced("wide").eq(first_part ? 0 : 2).all().item<bool>()) << step;
+      EXPECT_TRUE(replica.reduced("c").eq(surprise ? 5 : 0).all().item<bool>()) << step;
+      EXPECT_THAT(replica.reducer->used(),
+                  ElementsAre(first_part, !first_part, surprise, !first_part));
+    }
+  });
+}
+
+// As data_parallel() keeps them: in the memory that is reduced.
+TEST_P(ReducerTest, GradientsThatWeightsKeepStayWhereNobodyUsesThem) {
+  auto communicators = make_thread_communicators({.size = 2, .timeout = std::chrono::seconds(30)});
+  run_ranks(2, [&](int rank) {
+    ReducingReplica replica(*communicators[size_t(rank)], GetParam());
+    Reducer& reducer = *replica.reducer;
+    const auto weight = [&](const std::string& name) { return replica.table.find(name)->value(); };
+    const auto step = [&](const Tensor& loss) {
+      reducer.begin();
+      loss.backward();
+      reducer.take_earlier();
+      reducer.finish({1, 1}, /*divisor=*/2);
+      const auto& all = replica.flat->parameters();
+      for (size_t p = 0; p < all.size(); ++p) {
+        if (reducer.used()[p])
+          weight(all[p].variable->name()).mutable_grad() = reducer.gradient(p).detach();
+      }
+    };
+    const auto gradient_is = [&](const std::string& name, double expected) {
+      EXPECT_TRUE(weight(name).grad().eq(expected).all().item<bool>()) << name << " " << expected;
+    };
+    step(replica.sum("a", 1) + replica.sum("b", 2 * rank));
+    gradient_is("a", 1);
+    gradient_is("b", 1);
+    for (int i = 0; i < 4; ++i) {
+      weight("c").mutable_grad().reset();
+      step(replica.sum("c", 1 + rank));
+      gradient_is("c", 1.5);
+      gradient_is("a", 1);
+      gradient_is("b", 1);
+      EXPECT_FALSE(weight("wide").grad().defined());
+    }
+    // A backward that the reducer was not told of, on one rank, adds to the mean of both.
+    reducer.pause();
+    if (rank == 1) replica.sum("b", 4).backward();
+    step(replica.sum("c", 0));
+    gradient_is("b", 1 + 4 / 2);
+    gradient_is("a", 1);
+  });
+}
+
 TEST_P(ReducerTest, NotesEachBucketOneAfterAnother) {
   auto communicators = make_thread_communicators({.size = 2, .timeout = std::chrono::seconds(30)});
   run_ranks(2, [&](int rank) {
@@ -136,7 +242,8 @@ TEST_P(ReducerTest, NotesEachBucketOneAfterAnother) {
     for (int step = 0; step < 3; ++step) {
       replica.reducer->record_into(step == 1 ? &recorder : nullptr);
       replica.reducer->begin();
-      (replica.sum("a", 1) + replica.sum("wide", 1)).backward();
+      (replica.sum("a", 1) + replica.sum("b", 1) + replica.sum("c", 1) + replica.sum("wide", 1))
+          .backward();
       replica.reducer->finish({1, 1});
     }
     const auto spans = recorder.take().spans;
@@ -215,6 +322,22 @@ TEST(ReducerTest, TheWireIsOneOfTwo) {
               HasSubstr("MirroredOptions.wire_dtype is float64"));
   EXPECT_THAT(error_of([] { multi_worker_mirrored({.wire_dtype = at::kHalf}); }).hint(),
               HasSubstr("use kBFloat16"));
+}
+
+// Memory: the gradients once, in what the communicator allocates, and the head; in 16 bits half as
+// much again.
+TEST(ReducerTest, HoldsTheGradientsOnce) {
+  auto communicators = make_thread_communicators({.size = 1});
+  for (const DType wire : {kFloat32, kBFloat16}) {
+    CountingCommunicator counting(*communicators[0]);
+    ReducingReplica replica(counting, {}, wire);
+    // The flat weights of the replica are allocated there too.
+    const int64_t weights = replica.flat->layout().bytes();
+    EXPECT_EQ(weights, kA + kB + kC + kWide);
+    const int64_t narrow = wire == kFloat32 ? 0 : (kA + kB + kC + kHead) / 2;
+    EXPECT_EQ(replica.reducer->bytes(), weights + kHead + narrow);
+    EXPECT_LE(counting.allocated, replica.reducer->bytes() + weights);
+  }
 }
 
 TEST(ReducerTest, ALossMayOutliveIt) {

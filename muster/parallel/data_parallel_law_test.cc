@@ -178,6 +178,32 @@ TEST(DataParallelTest, AParameterThatOneWorkerUsesIsAveragedOverAll) {
   });
 }
 
+TEST(DataParallelTest, AGradientThatNoWorkerTouchesStaysAsItIs) {
+  run_workers(3, [](Cluster& cluster) {
+    Net plain = make_net(1);
+    auto net = cluster.data_parallel(plain);
+    const double mine = cluster.rank() + 1;
+    (plain->hidden->bias * mine).sum().backward();
+    const Tensor kept = torch::full({16}, 0.1f);  // three of which do not add up to 0.3
+    plain->hidden->bias.mutable_grad().copy_(kept);
+    for (int step = 0; step < 4; ++step) {
+      plain->last->bias.mutable_grad().reset();
+      (plain->last->bias * mine).sum().backward();
+      EXPECT_TRUE(plain->last->bias.grad().eq(2).all().item<bool>());
+      EXPECT_TRUE(plain->hidden->bias.grad().equal(kept)) << step;
+      plain->hidden->bias.mutable_grad().copy_(kept);
+      EXPECT_FALSE(plain->spare->bias.grad().defined());
+    }
+    // One worker touches it.
+    if (cluster.rank() == 1) {
+      (plain->hidden->bias * 3).sum().backward();
+    } else {
+      (plain->last->bias * 0).sum().backward();
+    }
+    EXPECT_NEAR(plain->hidden->bias.grad()[0].item<double>(), 0.1 + 1, 1e-6);
+  });
+}
+
 TEST(DataParallelTest, AWorkerWithoutDataTakesPartWithWeightZero) {
   // Worker 0 has five batches, worker 1 two: the mean is over those that have one.
   const auto step_of = [](Net& net, torch::optim::SGD& sgd, const std::vector<Tensor>& losses) {
@@ -389,6 +415,21 @@ TEST(DataParallelTest, RefusesAStepWithGradientsThatWereNotAveraged) {
                 step();  // adding gradients up is right
                 sgd.step();
                 step();
+              }),
+              HasSubstr("the parameters of \"net\" were changed, by an optimizer's step()"));
+}
+
+TEST(DataParallelTest, RefusesSuchAStepAlsoWhereFewNumbersMove) {
+  EXPECT_THAT(thrown_on_both([](Cluster& cluster) {
+                const torch::nn::Embedding rows(5, 2);
+                auto net = cluster.data_parallel(rows, {.name = "net"});
+                torch::optim::SGD sgd(rows->parameters(), 0.1);
+                {
+                  const auto no_sync = net.no_sync();
+                  net(torch::full({1}, 3, at::kLong)).sum().backward();
+                }
+                sgd.step();
+                net(torch::zeros({1}, at::kLong));
               }),
               HasSubstr("the parameters of \"net\" were changed, by an optimizer's step()"));
 }

@@ -31,21 +31,22 @@ constexpr int kHeadNumbers = 1;
 }  // namespace
 
 struct GradientSync::Hook : torch::autograd::FunctionPostHook {
-  explicit Hook(GradientSync* sync) : sync(sync) {}
+  Hook(GradientSync* sync, size_t parameter) : sync(sync), parameter(parameter) {}
   torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs,
                                             const torch::autograd::variable_list&) override {
-    sync->on_gradient();
+    sync->on_gradient(parameter);
     return outputs;
   }
   GradientSync* sync;
+  size_t parameter;
 };
 
 // Kept: a hook lives as long as its accumulator. They stand before those of the reducer.
 struct GradientSync::Hooks {
   Hooks(GradientSync* sync, const Weights& weights) : sync(sync) {
-    for (const auto& [name, weight] : weights) {
-      auto node = torch::autograd::impl::grad_accumulator(weight);
-      node->add_post_hook(std::make_unique<Hook>(sync));
+    for (size_t p = 0; p < weights.size(); ++p) {
+      auto node = torch::autograd::impl::grad_accumulator(weights[p].second);
+      node->add_post_hook(std::make_unique<Hook>(sync, p));
       nodes.push_back(std::move(node));
     }
   }
@@ -157,7 +158,7 @@ void GradientSync::build(Weights weights) {
     registered_.emplace_back(parameter.requires_grad() ? parameter.unsafeGetTensorImpl() : nullptr,
                              parameter.scalar_type());
   }
-  before_step_ = Tensor();
+  watch_.clear();
   hooks_ = std::make_unique<Hooks>(this, weights_);
   auto layout = distribute::GradientLayout::of(weights_);
   const auto buckets = distribute::choose_buckets(*replica_.communicator(), layout.bytes(),
@@ -222,17 +223,8 @@ void GradientSync::prepare() {
   for (const Tensor& buffer : module_->buffers()) share_value(replica_, buffer, 0);
 }
 
-Tensor GradientSync::first_numbers() const {
-  const torch::NoGradGuard no_grad;
-  std::vector<Tensor> numbers;
-  for (const auto& [name, weight] : weights_) {
-    if (weight.numel() > 0) numbers.push_back(weight.detach().flatten()[0].to(kFloat64));
-  }
-  return torch::stack(numbers);
-}
-
 void GradientSync::check_no_step() const {
-  if (!before_step_.defined() || before_step_.equal(first_numbers())) return;
+  if (!watch_.changed()) return;
   throw invalid_argument(
       fmt::format("the parameters of \"{}\" were changed, by an optimizer's step() say, after a "
                   "backward() under no_sync() and before the next one without it: the gradients "
@@ -241,8 +233,8 @@ void GradientSync::check_no_step() const {
       "leave the scope of no_sync() before the last backward() of each step()");
 }
 
-void GradientSync::on_gradient() {
-  if (pauses_ > 0 && !before_step_.defined()) before_step_ = first_numbers();
+void GradientSync::on_gradient(size_t parameter) {
+  if (pauses_ > 0) watch_.note(parameter, weights_[parameter].second);
   if (pauses_ > 0 || doing_ != Doing::kNothing) return;
   if (at::GradMode::is_enabled()) {
     throw invalid_argument(
@@ -272,16 +264,13 @@ void GradientSync::finish_backward() {
   // Before the sums are waited for: another worker that is elsewhere does not send its part.
   const CallMeeting::Met met = meeting_.end();
   reducer_->take_earlier();
-  replica_.group().explained([&] { reducer_->finish({1}); });
-  spread_gradients(met.active);
-  before_step_ = Tensor();
+  replica_.group().explained([&] { reducer_->finish({1}, met.active); });
+  spread_gradients();
+  watch_.clear();
   ++backwards_;
 }
 
-void GradientSync::spread_gradients(int active) {
-  if (active > 1) {
-    for (const Tensor& gradients : reducer_->gradients()) Tensor(gradients).div_(active);
-  }
+void GradientSync::spread_gradients() {
   // Optimizers detach gradients in place, which no view allows: detach() makes none.
   for (size_t p = 0; p < weights_.size(); ++p) {
     if (reducer_->used()[p]) weights_[p].second.mutable_grad() = reducer_->gradient(p).detach();

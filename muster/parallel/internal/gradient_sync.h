@@ -16,6 +16,7 @@
 
 #include "muster/distribute/reducer.h"
 #include "muster/parallel/internal/call_meeting.h"
+#include "muster/parallel/internal/step_watch.h"
 
 namespace torch::nn {
 class Module;
@@ -74,13 +75,12 @@ class GradientSync : public std::enable_shared_from_this<GradientSync> {
   // Connects SyncBatchNorm layers that the module has got.
   void connect_norms();
   CallMeeting::Call call(CallMeeting::Kind kind) const;
-  Tensor first_numbers() const;
   // Throws where an optimizer's step used gradients that were not averaged.
   void check_no_step() const;
-  // The first gradient of a backward(), and its end.
-  void on_gradient();
+  // A gradient of a backward(), and its end.
+  void on_gradient(size_t parameter);
   void finish_backward();
-  void spread_gradients(int active);
+  void spread_gradients();
 
   distribute::Replica& replica_;
   CallMeeting& meeting_;
@@ -91,10 +91,7 @@ class GradientSync : public std::enable_shared_from_this<GradientSync> {
   Weights weights_;
   // By parameter of the module: nullptr if it does not train; and its dtype.
   std::vector<std::pair<const void*, DType>> registered_;
-  // The first number of each weight, when a backward() whose gradients stayed here had its first
-  // gradient; undefined: all gradients are averaged. LibTorch's optimizers write through data(),
-  // which counts no version.
-  Tensor before_step_;
+  StepWatch watch_;  // the weights whose gradients are not averaged yet
   std::unique_ptr<distribute::Reducer> reducer_;
   std::unique_ptr<Hooks> hooks_;
   int pauses_ = 0;
