@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <iterator>
 #include <limits>
@@ -19,6 +20,22 @@ namespace {
 constexpr int64_t kHeadAlignment = 16;  // elements: one cache line of float32
 constexpr int kMostParts = 4;           // messages of a bucket
 constexpr size_t kMostRoutes = 16;
+
+// To divide gradients where they are copied costs nothing, and gives the bits of dividing their sum
+// where that is exact: by a power of two, in a dtype whose smallest numbers no gradient needs.
+// Undefined where it is not.
+Tensor first_scale(DType dtype, int ranks) {
+  const bool exact =
+      std::has_single_bit(static_cast<unsigned>(ranks)) && (dtype == kFloat32 || dtype == kFloat64);
+  return exact && ranks > 1 ? torch::full({}, 1.0 / ranks, dtype) : Tensor();
+}
+
+// The numbers of `flat` in the shape of the weight, and in its order in memory if it has no gaps:
+// optimizers are slow where a gradient has another one.
+Tensor in_order_of(const Tensor& weight, const Tensor& flat) {
+  if (!weight.is_non_overlapping_and_dense()) return flat.view(weight.sizes());
+  return flat.as_strided(weight.sizes(), weight.strides(), flat.storage_offset());
+}
 
 }  // namespace
 
@@ -49,10 +66,11 @@ struct Reducer::Accumulators {
 };
 
 Reducer::Reducer(Communicator& communicator, GradientLayout layout, int head,
-                 const plan::BucketOptions& options, DType wire)
+                 const plan::BucketOptions& options, DType wire, bool means)
     : communicator_(communicator),
       layout_(std::move(layout)),
       head_size_(head),
+      means_(means),
       accumulators_(std::make_unique<Accumulators>()) {
   const auto& all = layout_.parameters;
   const auto head_numbers = static_cast<int64_t>(head) + static_cast<int64_t>(all.size());
@@ -65,6 +83,7 @@ Reducer::Reducer(Communicator& communicator, GradientLayout layout, int head,
         communicator_.allocate((front + buffer.elements) * element).view(buffer.dtype));
     gradients_.push_back(memory_.back().slice(0, front));
     if (b == 0) front_ = front;
+    scale_.push_back(means ? first_scale(buffer.dtype, communicator_.size()) : Tensor());
     wire_.emplace_back();
     if (wire == kFloat32 || buffer.dtype != kFloat32) continue;
     wire_.back() =
@@ -89,9 +108,9 @@ Reducer::Reducer(Communicator& communicator, GradientLayout layout, int head,
   if (communicator_.sums_in_rank_order()) prediction_.emplace(all.size());
 
   for (size_t p = 0; p < all.size(); ++p) {
-    views_.push_back(gradients_[static_cast<size_t>(all[p].buffer)]
-                         .slice(0, all[p].offset, all[p].offset + all[p].elements)
-                         .view(all[p].weight.sizes()));
+    views_.push_back(
+        in_order_of(all[p].weight, gradients_[static_cast<size_t>(all[p].buffer)].slice(
+                                       0, all[p].offset, all[p].offset + all[p].elements)));
     auto accumulator = torch::autograd::impl::grad_accumulator(all[p].weight);
     accumulator->add_post_hook(std::make_unique<Hook>(this, p));
     accumulators_->nodes.push_back(std::move(accumulator));
@@ -189,11 +208,7 @@ void Reducer::on_gradient(size_t parameter) {
   internal::check_dense(layout_.parameters[parameter].name, gradient);
   // Copying a gradient that autograd has just written costs less than letting it add into a zeroed
   // buffer.
-  if (ready_[parameter]) {
-    views_[parameter].add_(gradient);
-  } else if (gradient.data_ptr() != views_[parameter].data_ptr()) {
-    views_[parameter].copy_(gradient);
-  }
+  ready_[parameter] ? add(parameter, gradient) : put(parameter, gradient);
   gradient.reset();
   ready_[parameter] = true;
   if (!order_is_shared_) {
@@ -204,6 +219,30 @@ void Reducer::on_gradient(size_t parameter) {
   const auto ready = route_->progress->ready(static_cast<int64_t>(parameter));
   held_.insert(held_.end(), ready.begin(), ready.end());
   if (others_ == most_others_) launch_held();
+}
+
+void Reducer::put(size_t parameter, const Tensor& gradient) {
+  const Tensor& scale = scale_[static_cast<size_t>(layout_.parameters[parameter].buffer)];
+  Tensor& view = views_[parameter];
+  if (gradient.data_ptr() == view.data_ptr()) {
+    if (scale.defined()) view.mul_(scale);
+  } else if (scale.defined()) {
+    at::mul_out(view, gradient, scale);
+  } else {
+    view.copy_(gradient);
+  }
+}
+
+void Reducer::add(size_t parameter, const Tensor& gradient) {
+  const Tensor& scale = scale_[static_cast<size_t>(layout_.parameters[parameter].buffer)];
+  views_[parameter].add_(scale.defined() ? gradient * scale : gradient);
+}
+
+void Reducer::divide(const Tensor& gradients) const {
+  const int ranks = communicator_.size();
+  const bool scaled = means_ && first_scale(gradients.scalar_type(), ranks).defined();
+  if (scaled && count_ != ranks) gradients.mul_(ranks);
+  if (means_ && count_ > 1 && !(scaled && count_ == ranks)) gradients.div_(count_);
 }
 
 void Reducer::take_earlier() {
@@ -217,11 +256,10 @@ void Reducer::fill(size_t parameter) {
   Tensor& gradient = layout_.parameters[parameter].weight.mutable_grad();
   if (!keeps_ || !gradient.defined()) {
     views_[parameter].zero_();
-  } else if (gradient.data_ptr() != views_[parameter].data_ptr()) {
-    views_[parameter].copy_(gradient);
   } else {
     // Where nobody used it, it stays as it is: the mean of equal numbers is not always that number.
-    gradient = gradient.clone();
+    if (gradient.data_ptr() == views_[parameter].data_ptr()) gradient = gradient.clone();
+    put(parameter, gradient);
   }
 }
 
@@ -266,9 +304,9 @@ void Reducer::send(const Tensor& buffer, Launched launched) {
   works_.push_back(std::move(launched));
 }
 
-void Reducer::finish(const std::vector<double>& head, int divisor) {
+void Reducer::finish(const std::vector<double>& head, int count) {
   active_ = false;
-  divisor_ = divisor;
+  count_ = count;
   torch::NoGradGuard no_grad;
   const auto parameters = static_cast<int64_t>(ready_.size());
   const Tensor front = memory_[0].slice(0, 0, head_size_ + parameters);
@@ -327,7 +365,7 @@ void Reducer::await_all() {
                   error.hint());
     }
     if (launched.narrow.defined()) launched.gradients.copy_(launched.narrow);
-    if (divisor_ > 1 && launched.gradients.defined()) launched.gradients.div_(divisor_);
+    if (launched.gradients.defined()) divide(launched.gradients);
   }
   if (recorder_ != nullptr) note_spans();
   works_.clear();

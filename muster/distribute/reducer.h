@@ -48,10 +48,11 @@ void check_wire_dtype(const std::string& option, DType dtype);
 // step with the last of them.
 class MUSTER_PART_EXPORT Reducer final : public GradientDestinations {
  public:
-  // `head`: how many numbers of the step travel along; `wire`: how float32 gradients do. The
-  // communicator must outlive the reducer; the graph of a loss need not.
+  // `head`: how many numbers of the step travel along; `wire`: how float32 gradients do; `means`:
+  // whether gradients become means in place of sums. The communicator must outlive the reducer; the
+  // graph of a loss need not.
   Reducer(Communicator& communicator, GradientLayout layout, int head,
-          const plan::BucketOptions& options, DType wire = kFloat32);
+          const plan::BucketOptions& options, DType wire = kFloat32, bool means = false);
   ~Reducer() override;
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
@@ -71,8 +72,9 @@ class MUSTER_PART_EXPORT Reducer final : public GradientDestinations {
   // replica did not use, and another did, then adds the gradient that it has.
   void take_earlier();
   // After the last one, or when no other will come: sends what has not left yet, with `head` in
-  // front, and waits for the sums. Gradients that travelled are divided by `divisor`.
-  void finish(const std::vector<double>& head, int divisor = 1);
+  // front, and waits for the sums. Means are over `count` ranks: those that bring gradients; the
+  // others bring none.
+  void finish(const std::vector<double>& head, int count = 1);
 
   // Notes in `recorder`, which outlives its use, when each bucket was reduced: from when it left,
   // or from the end of the one before it, to its end. nullptr: nowhere, as from the start. Between
@@ -84,7 +86,8 @@ class MUSTER_PART_EXPORT Reducer final : public GradientDestinations {
   // take_earlier() they are what they were.
   const std::vector<double>& head() const { return head_; }
   const std::vector<Tensor>& gradients() const { return gradients_; }
-  // The same for one parameter of the layout, in its shape.
+  // The same for one parameter of the layout, in its shape, and in its order in memory if it is
+  // dense.
   const Tensor& gradient(size_t parameter) const { return views_[parameter]; }
   const std::vector<bool>& used() const { return used_; }
   // Of the buffers that it holds: gradients, the head, and what travels in 16 bits.
@@ -102,6 +105,11 @@ class MUSTER_PART_EXPORT Reducer final : public GradientDestinations {
   Route make_route(std::vector<bool> travels) const;
   void take_route();
   void on_gradient(size_t parameter);
+  // Puts a gradient into its place in the buffer, and adds it to what is there.
+  void put(size_t parameter, const Tensor& gradient);
+  void add(size_t parameter, const Tensor& gradient);
+  // Makes a sum the mean.
+  void divide(const Tensor& gradients) const;
   // What a parameter adds that has no gradient of this step.
   void fill(size_t parameter);
   void launch_held();
@@ -153,7 +161,10 @@ class MUSTER_PART_EXPORT Reducer final : public GradientDestinations {
   };
   void note_spans() const;
   std::vector<Launched> works_;
-  int divisor_ = 1;  // of finish()
+  const bool means_;
+  int count_ = 1;  // of finish()
+  // By buffer, a number: what gradients are multiplied by where they are put into it. Undefined: 1.
+  std::vector<Tensor> scale_;
   SpanRecorder* recorder_ = nullptr;
   std::vector<double> head_;
   std::vector<bool> used_;

@@ -30,7 +30,7 @@ using testing::spec_of;
 // A model of four weights in two dtypes, one a rank.
 struct ReducingReplica {
   ReducingReplica(Communicator& communicator, const plan::BucketOptions& buckets,
-                  DType wire = kFloat32)
+                  DType wire = kFloat32, bool means = false)
       : table(1) {
     table.get_or_create(spec_of("a", {5}));
     table.get_or_create(spec_of("b", {3, 11}));
@@ -39,7 +39,7 @@ struct ReducingReplica {
     flat = std::make_unique<FlatParameters>(
         table, optim::sgd().minimize(no_loss()),
         [&](int64_t bytes) { return communicator.allocate(bytes); });
-    reducer = std::make_unique<Reducer>(communicator, flat->layout(), 2, buckets, wire);
+    reducer = std::make_unique<Reducer>(communicator, flat->layout(), 2, buckets, wire, means);
   }
   Tensor sum(const std::string& name, double factor) {
     return (table.find(name)->value() * factor).sum().to(kFloat64);
@@ -197,14 +197,14 @@ TEST_P(ReducerTest, WhatNobodyUsesDoesNotTravel) {
 TEST_P(ReducerTest, GradientsThatWeightsKeepStayWhereNobodyUsesThem) {
   auto communicators = make_thread_communicators({.size = 2, .timeout = std::chrono::seconds(30)});
   run_ranks(2, [&](int rank) {
-    ReducingReplica replica(*communicators[size_t(rank)], GetParam());
+    ReducingReplica replica(*communicators[size_t(rank)], GetParam(), kFloat32, /*means=*/true);
     Reducer& reducer = *replica.reducer;
     const auto weight = [&](const std::string& name) { return replica.table.find(name)->value(); };
     const auto step = [&](const Tensor& loss) {
       reducer.begin();
       loss.backward();
       reducer.take_earlier();
-      reducer.finish({1, 1}, /*divisor=*/2);
+      reducer.finish({1, 1}, /*count=*/2);
       const auto& all = replica.flat->parameters();
       for (size_t p = 0; p < all.size(); ++p) {
         if (reducer.used()[p])
@@ -322,6 +322,33 @@ TEST(ReducerTest, TheWireIsOneOfTwo) {
               HasSubstr("MirroredOptions.wire_dtype is float64"));
   EXPECT_THAT(error_of([] { multi_worker_mirrored({.wire_dtype = at::kHalf}); }).hint(),
               HasSubstr("use kBFloat16"));
+}
+
+// Whether they are divided before or after they are added up.
+TEST(ReducerTest, MeansAreTheSumsDividedByThoseThatBringGradients) {
+  for (const int ranks : {2, 3, 4}) {
+    auto communicators =
+        make_thread_communicators({.size = ranks, .timeout = std::chrono::seconds(30)});
+    run_ranks(ranks, [&](int rank) {
+      ReducingReplica replica(*communicators[size_t(rank)], {}, kFloat32, /*means=*/true);
+      for (int step = 0; step < 4; ++step) {
+        // The last rank has no gradients in the second half, and one rank adds two up.
+        const int count = step < 2 ? ranks : ranks - 1;
+        replica.reducer->begin(/*first=*/true, /*last=*/rank != 0);
+        if (rank < count) replica.sum("b", 0.1 + rank).backward();
+        if (rank == 0) {
+          replica.reducer->begin(/*first=*/false, /*last=*/true);
+          replica.sum("b", 0.3).backward();
+        }
+        replica.reducer->finish({1, 1}, count);
+        float sum = 0;
+        for (int r = 0; r < count; ++r) sum += r == 0 ? 0.1f + 0.3f : static_cast<float>(0.1 + r);
+        EXPECT_TRUE(replica.reduced("b").eq(sum / static_cast<float>(count)).all().item<bool>())
+            << ranks << " " << step;
+        EXPECT_TRUE(replica.reduced("a").eq(0).all().item<bool>());
+      }
+    });
+  }
 }
 
 // Memory: the gradients once, in what the communicator allocates, and the head; in 16 bits half as

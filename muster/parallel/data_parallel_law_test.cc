@@ -339,6 +339,27 @@ std::string thrown_on_both(const std::function<void(Cluster&)>& fn) {
 
 using ::testing::HasSubstr;
 
+Tensor channels_last(const Tensor& value) {
+  return value.detach().contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+TEST(DataParallelTest, AGradientHasTheOrderInMemoryOfItsParameter) {
+  run_workers(2, [](Cluster& cluster) {
+    torch::nn::Conv2d layer(2, 3, 3);
+    layer->weight.set_data(channels_last(layer->weight));
+    auto net = cluster.data_parallel(layer);
+    const Tensor x = random({2, 2, 5, 5}, 1 + uint64_t(cluster.rank()));
+    net(channels_last(x)).pow(2).sum().backward();
+    const Tensor mean = layer->weight.grad();
+    EXPECT_EQ(mean.strides(), layer->weight.strides());
+    layer->weight.mutable_grad().reset();
+    layer->forward(x);
+    const auto alone = torch::autograd::grad({layer->forward(x).pow(2).sum()}, {layer->weight});
+    const Tensor expected = cluster.all_reduce(alone[0].contiguous(), ReduceOp::kMean);
+    EXPECT_TRUE(torch::allclose(mean, expected, 1e-4, 1e-4));
+  });
+}
+
 TEST(DataParallelTest, RefusesWhatCannotBeAveraged) {
   Cluster one(alone());
   EXPECT_THAT(error_of([&] { one.data_parallel(torch::nn::ReLU()); }).message(),
@@ -354,6 +375,13 @@ TEST(DataParallelTest, RefusesWhatCannotBeAveraged) {
               }),
               HasSubstr("workers have different modules \"head\": parameter 1 is weight "
                         "float32[2, 4] on the chief, weight float32[3, 4] on replica 1\nworkers "));
+  EXPECT_THAT(thrown_on_both([](Cluster& cluster) {
+                torch::nn::Conv2d layer(2, 3, 3);
+                if (cluster.rank() == 1) layer->weight.set_data(channels_last(layer->weight));
+                cluster.data_parallel(layer, {.name = "image"});
+              }),
+              HasSubstr("parameter 1 is weight float32[3, 2, 3, 3] on the chief, weight "
+                        "float32[3, 2, 3, 3] with strides [18, 1, 6, 2] on replica 1"));
   EXPECT_THAT(thrown_on_both([](Cluster& cluster) {
                 const torch::nn::Embedding rows(torch::nn::EmbeddingOptions(5, 2).sparse(true));
                 auto net = cluster.data_parallel(rows);

@@ -1,6 +1,7 @@
 #include "muster/parallel/internal/gradient_sync.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/nn/module.h>
@@ -23,6 +24,13 @@ namespace {
 
 std::string describe(const std::pair<std::string, Tensor>& weight) {
   return fmt::format("{} {}", weight.first, muster::describe(weight.second));
+}
+
+// The same, with its order in memory where that is not the usual one: gradients travel in it.
+std::string describe_memory(const std::pair<std::string, Tensor>& weight) {
+  const std::string plain = describe(weight);
+  if (weight.second.is_contiguous()) return plain;
+  return fmt::format("{} with strides [{}]", plain, fmt::join(weight.second.strides(), ", "));
 }
 
 // The numbers that travel with the gradients: whether this worker has data.
@@ -130,7 +138,7 @@ void GradientSync::check(const Weights& weights) const {
 
 void GradientSync::compare_with_others(const Weights& weights) const {
   std::vector<std::string> lines;
-  for (const auto& weight : weights) lines.push_back(describe(weight));
+  for (const auto& weight : weights) lines.push_back(describe_memory(weight));
   const std::vector<std::string> all = replica_.group().gather_text("module", join(lines, "\n"));
   // All replicas look at the same pair: the chief's module and the first that differs from it.
   const auto other =
@@ -164,7 +172,8 @@ void GradientSync::build(Weights weights) {
   const auto buckets = distribute::choose_buckets(*replica_.communicator(), layout.bytes(),
                                                   options_.bytes_per_pack, replica_.is_chief());
   reducer_ = std::make_unique<distribute::Reducer>(*replica_.communicator(), std::move(layout),
-                                                   kHeadNumbers, buckets, options_.wire_dtype);
+                                                   kHeadNumbers, buckets, options_.wire_dtype,
+                                                   /*means=*/true);
 }
 
 void GradientSync::connect_norms() {
