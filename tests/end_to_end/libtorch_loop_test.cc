@@ -4,7 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <map>
+#include <set>
+#include <sstream>
 #include <string>
+#include <utility>
 
 #include "tests/end_to_end/program.h"
 
@@ -13,6 +17,23 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+
+// "rows ... weights ..." of each step and rank in what loop_data_program printed. Fails where a
+// step was made again in another way.
+std::map<std::pair<int, int>, std::string> steps_of(const std::string& output) {
+  std::map<std::pair<int, int>, std::string> steps;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t begin = line.find("step "), rank = line.find(" rank "), rows = line.find(" rows ");
+    if (begin == std::string::npos || rank == std::string::npos || rows == std::string::npos)
+      continue;
+    const std::pair key(std::stoi(line.substr(begin + 5)), std::stoi(line.substr(rank + 6)));
+    const std::string made = line.substr(rows + 1);
+    const auto [known, is_new] = steps.emplace(key, made);
+    EXPECT_EQ(known->second, made) << "step " << key.first << " of worker " << key.second;
+  }
+  return steps;
+}
 
 TEST(LibTorchLoop, ARunWhoseWorkerIsKilledGoesOnWithTheSameBits) {
   const TempDirectory directory;
@@ -35,6 +56,39 @@ TEST(LibTorchLoop, ARunWhoseWorkerIsKilledGoesOnWithTheSameBits) {
   const Ran alone = run(loop("whole", "400"));
   EXPECT_EQ(alone.code, 0) << alone.output;
   EXPECT_THAT(alone.output, AllOf(HasSubstr("continuing after step 300"), HasSubstr("step 400 ")));
+}
+
+TEST(LibTorchLoop, ARunWhoseWorkerIsKilledReadsEachExampleOnceInAPass) {
+  const TempDirectory directory;
+  constexpr int kSteps = 70, kStepsOfAPass = 7, kExamples = 50;
+  const auto loop = [&](const std::string& name) {
+    return Words{binary("loop_data_program"), directory / name, std::to_string(kSteps)};
+  };
+  const Ran whole = run(muster_run({"--workers=2"}, loop("whole")));
+  EXPECT_EQ(whole.code, 0) << whole.output;
+  const auto expected = steps_of(whole.output);
+  for (int pass = 0; pass < kSteps / kStepsOfAPass; ++pass) {
+    std::multiset<int> read;
+    for (const auto& [key, made] : expected) {
+      if ((key.first - 1) / kStepsOfAPass != pass) continue;
+      std::istringstream words(made.substr(5));
+      for (int row = 0; words >> row;) read.insert(row);
+    }
+    EXPECT_EQ(read.size(), size_t(kExamples)) << whole.output;
+    EXPECT_EQ(std::set<int>(read.begin(), read.end()).size(), size_t(kExamples));
+  }
+
+  until_in_time([&] {
+    const TempDirectory again;
+    const Words program{binary("loop_data_program"), again / "killed", std::to_string(kSteps)};
+    Program killed(muster_run({"--workers=2", "--restart=3"}, program));
+    killed.wait_for("step 37 rank 1");
+    const bool in_time = killed.signal_task("worker", 1, SIGKILL);
+    EXPECT_EQ(killed.wait(), 0) << killed.output();
+    if (!in_time || killed.output().find("restored ") == std::string::npos) return false;
+    EXPECT_EQ(steps_of(killed.output()), expected) << killed.output();
+    return true;
+  });
 }
 
 TEST(LibTorchLoop, AdversariesLearnTheRingOnTwoWorkers) {
