@@ -26,6 +26,12 @@ void add_board_flags(CLI::App& app, BoardFlags& flags) {
                           "Seconds between two checks for new events",
                           {.at_least = 0.1, .at_most = 3600},
                           "SECONDS"});
+  command::add_flag(app, {"report",
+                          &flags.report,
+                          "HTML file to write instead of starting a server: the runs, in one file "
+                          "that needs no network",
+                          {},
+                          "FILE"});
   Flag log_format = command::log_format_flag(flags.log_format);
   log_format.name = "log-format";  // as the command's other flags are written
   command::add_flag(app, log_format);
@@ -40,7 +46,8 @@ void add_board_flags(CLI::App& app, BoardFlags& flags) {
       "Examples:\n"
       "  muster board model_dir\n"
       "  muster board runs/ s3://bucket/runs --port=0\n"
-      "  muster board runs/ --host=0.0.0.0");
+      "  muster board runs/ --host=0.0.0.0\n"
+      "  muster board model_dir --report=report.html");
 }
 
 }  // namespace muster::app

@@ -17,6 +17,7 @@ struct BoardFlags {
   std::string host = "127.0.0.1";
   int64_t port = 6006;
   double poll_time = 2;
+  std::string report{};  // empty: a server
   std::string log_format{};
 };
 

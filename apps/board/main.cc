@@ -17,11 +17,13 @@
 #include "muster/base/missing_file.h"
 #include "muster/base/printable.h"
 #include "muster/base/secret.h"
+#include "muster/base/strings.h"
 #include "muster/base/terminal.h"
 #include "muster/base/uri.h"
 #include "muster/board/board_api.h"
 #include "muster/board/board_page.h"
 #include "muster/board/board_server.h"
+#include "muster/board/report_page.h"
 #include "muster/board/run_store.h"
 #include "muster/cluster/address.h"
 #include "muster/command/command_line.h"
@@ -52,8 +54,24 @@ void check_directories(const std::vector<std::string>& directories) {
   }
 }
 
+int write_report(const BoardFlags& flags) {
+  board::RunStore store(flags.directories, file_systems());
+  store.read_all();
+  if (store.runs().empty()) {
+    throw not_found(fmt::format("there are no event files in {}", join(flags.directories, ", ")),
+                    "event files have \".tfevents.\" in their names");
+  }
+  board::BoardApi api(store, file_systems());
+  const std::string page = board::report_page(api, store);
+  file_systems().write_atomically(flags.report, page).value();
+  log::info(fmt::format("wrote {}: {} runs, {}", flags.report, store.runs().size(),
+                        human_bytes(page.size())));
+  return 0;
+}
+
 int run(const BoardFlags& flags) {
   check_directories(flags.directories);
+  if (!flags.report.empty()) return write_report(flags);
   sigset_t stop;
   sigemptyset(&stop);
   sigaddset(&stop, SIGTERM);

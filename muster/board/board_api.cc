@@ -15,6 +15,7 @@
 #include "muster/board/compare_runs.h"
 #include "muster/board/internal/record_answers.h"
 #include "muster/board/run_facts.h"
+#include "muster/board/searches.h"
 
 namespace muster::inline v0_1::board {
 namespace {
@@ -173,6 +174,7 @@ HttpAnswer BoardApi::route(const std::string& path, const Query& query) {
   if (path == "/api/hparams") return hparams();
   if (path == "/api/facts") return facts(query);
   if (path == "/api/compare") return compare(query);
+  if (path == "/api/searches") return searches();
   return error_of(404, "there is no such path");
 }
 
@@ -228,6 +230,7 @@ HttpAnswer BoardApi::state(const Query& query) {
                     {"bytes", bytes},
                     {"read_bytes", read_bytes},
                     {"troubles", store_.troubles()},
+                    {"searches", store_.searches().size()},
                     {"runs", runs},
                     {"tags", tag_list}});
 }
@@ -397,6 +400,15 @@ HttpAnswer BoardApi::facts(const Query& query) {
   facts["files"] = run->data.paths();
   facts["notes"] = run->data.notes();
   return answer_of(facts);
+}
+
+HttpAnswer BoardApi::searches() {
+  json all = json::array();
+  for (const std::string& directory : store_.searches()) {
+    json search = search_json(files_, directory);
+    if (search.is_object()) all.push_back(std::move(search));
+  }
+  return answer_of(all);
 }
 
 HttpAnswer BoardApi::compare(const Query& query) {

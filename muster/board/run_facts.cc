@@ -143,6 +143,9 @@ json run_facts(FileSystem& files, const std::string& directory) {
   if (!checkpoints.empty())
     facts["commands"].push_back("muster inspect checkpoint " + shell_word(directory));
   facts["checkpoints"] = std::move(checkpoints);
+  // What `muster train` says of its model.
+  const auto report = small_text(files, join_path(directory, "report/report.md"));
+  facts["report"] = report ? json(*report) : json();
   return facts;
 }
 

@@ -11,9 +11,10 @@ namespace muster::inline v0_1::board {
 
 // Returns {"directory", "checkpoints": [{"name", "step", "bytes", "saved", "newest"}],
 // "exports": [{"name", "path", "versions", "newest", "commands"}], "end": {"reason",
-// "global_step"} or null, "evaluations": the entries of evaluations.jsonl, "commands": [...]}.
-// Sizes are bytes, times Unix seconds. At most 200 checkpoints, exports and evaluations, the newest
-// ones. A file that cannot be read or is damaged is left out.
+// "global_step"} or null, "evaluations": the entries of evaluations.jsonl, "commands": [...],
+// "report": the text of report/report.md or null}. Sizes are bytes, times Unix seconds. At most 200
+// checkpoints, exports and evaluations, the newest ones. A file that cannot be read or is damaged
+// is left out.
 nlohmann::json run_facts(FileSystem& files, const std::string& directory);
 
 // A word of a command line, in quotes where a shell needs them.

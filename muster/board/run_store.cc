@@ -10,11 +10,13 @@
 #include "muster/base/error.h"
 #include "muster/base/printable.h"
 #include "muster/base/uri.h"
+#include "muster/board/searches.h"
 
 namespace muster::inline v0_1::board {
 namespace {
 
 constexpr int kDeepestRun = 8;
+constexpr size_t kMostSearches = 100;
 
 // The last part of a folder's path.
 std::string name_of_folder(std::string path) {
@@ -136,6 +138,11 @@ void RunStore::list_folder(const std::string& path, const std::string& name, int
   std::vector<const DirectoryEntry*> events;
   for (const DirectoryEntry& entry : entries.value()) {
     if (!entry.info.is_directory && formats::is_event_file(entry.name)) events.push_back(&entry);
+    if (!entry.info.is_directory && entry.name == kSearchFile) {
+      const std::lock_guard lock(mutex_);
+      if (searches_.size() < kMostSearches && std::ranges::find(searches_, path) == searches_.end())
+        searches_.push_back(path);
+    }
   }
   if (!events.empty()) {
     std::shared_ptr<StoredRun> run;
@@ -179,6 +186,11 @@ void RunStore::list_folder(const std::string& path, const std::string& name, int
 std::vector<std::shared_ptr<StoredRun>> RunStore::runs() const {
   const std::lock_guard lock(mutex_);
   return runs_;
+}
+
+std::vector<std::string> RunStore::searches() const {
+  const std::lock_guard lock(mutex_);
+  return searches_;
 }
 
 uint64_t RunStore::version() const {

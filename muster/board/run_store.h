@@ -54,6 +54,8 @@ class RunStore {
   uint64_t version() const;
   // The errors of listing folders, a sentence each.
   std::vector<std::string> troubles() const;
+  // The folders that hold a search, in the order in which they were found.
+  std::vector<std::string> searches() const;
   // The number of a tag for requests; the same for all runs.
   int tag_number(const std::string& tag);
   // The tag of a number. Throws NotFound for an unknown one.
@@ -79,6 +81,7 @@ class RunStore {
   std::deque<std::shared_ptr<StoredRun>> queue_;  // runs with more to read
   size_t refused_runs_ = 0;
   std::vector<std::string> troubles_;
+  std::vector<std::string> searches_;
   std::vector<std::string> tag_names_;
   std::map<std::string, int> tag_numbers_;
   uint64_t version_ = 1;

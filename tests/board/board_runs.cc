@@ -189,6 +189,20 @@ void write_kinds(const std::string& folder) {
   }
 }
 
+void write_search(const std::string& folder) {
+  std::ofstream(folder + "/search.json")
+      << R"({"search": {"maximize": true, "metric": "accuracy", "algorithm": 0, "parameters": []},
+             "seed": 1, "first": 1, "trials": [
+               {"number": 1, "values": {"rate": "0.1"}, "state": "done", "failure": "",
+                "measurements": [[10, 0.5], [20, 0.75]], "exit_code": 0, "log": "1/log.txt"},
+               {"number": 2, "values": {"rate": "0.5"}, "state": "failed", "failure": "loss is NaN",
+                "measurements": [], "exit_code": 1, "log": ""}]})";
+  std::filesystem::create_directories(folder + "/first/report");
+  std::ofstream(folder + "/first/report/report.md")
+      << "# people.csv\n\n| column | values |\n|---|---:|\n| age | 17 to 90 "
+         "|\n\n<script>x</script>\n";
+}
+
 void write_hostile(const std::string& folder) {
   const std::string script =
       "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">";
@@ -240,6 +254,7 @@ int run(const std::vector<std::string>& words) {
     write_many(words[1], std::stoi(words[2]), std::stoi(words[3]));
   } else if (words.size() == 2 && words[0] == "kinds") {
     write_kinds(words[1]);
+    write_search(words[1]);
   } else if (words.size() == 2 && words[0] == "hostile") {
     write_hostile(words[1]);
   } else if (words.size() == 3 && words[0] == "live") {

@@ -21,10 +21,12 @@ await esbuild.build({
   outdir: folder,
 });
 // The licences of what is in the script ask for their text in copies.
-const licences = ['preact', 'uplot'].map((name) => {
+const licences = ['marked', 'preact', 'uplot'].map((name) => {
   const text = readFileSync(join('node_modules', name, 'LICENSE'), 'utf8').trim().replaceAll('*/', '* /');
   return `${name}\n${text}`;
 });
 const script = join(folder, 'board.js');
+// A report has the script inside of an element, which such words would begin or end.
+if (/<\/?script|<\/style/i.test(readFileSync(script, 'utf8'))) throw new Error('the script names the element that a report puts it into');
 writeFileSync(script, `/*! ${licences.join('\n\n')}\n*/\n${readFileSync(script, 'utf8')}`);
 copyFileSync('src/index.html', join(folder, 'index.html'));

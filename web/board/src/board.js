@@ -1,6 +1,6 @@
 // What all views share: the state of the server, the chosen runs and the settings.
 import {useCallback, useEffect, useMemo, useRef, useState} from 'preact/hooks';
-import {ask} from './api.js';
+import {ask, isReport} from './api.js';
 import {familyOf} from './colors.js';
 
 const POLL = 2000;  // milliseconds between two questions for news
@@ -45,6 +45,7 @@ export function useBoard() {
           setState(news);
         }
         // While files are read for the first time, news come often.
+        if (isReport) return;
         const reading = news.runs && news.read_bytes < news.bytes;
         timer = setTimeout(poll, reading ? 300 : POLL);
       } catch (failure) {
@@ -81,8 +82,10 @@ export function useAnswer(make, inputs) {
 
 // Whether the element was near the window once. What is far below is not asked for.
 export function useSeen(reference) {
-  const [seen, setSeen] = useState(false);
+  // A report is printed as a whole.
+  const [seen, setSeen] = useState(isReport);
   useEffect(() => {
+    if (isReport) return undefined;
     const observer = new IntersectionObserver((entries) => {
       setSeen(entries[entries.length - 1].isIntersecting);
     }, {rootMargin: '200px'});

@@ -3,6 +3,7 @@ import 'uplot/dist/uPlot.min.css';
 import './board.css';
 import {render} from 'preact';
 import {useEffect, useMemo, useState} from 'preact/hooks';
+import {isReport} from './api.js';
 import {useBoard, useSetting} from './board.js';
 import {bytes} from './format.js';
 import {RunsPanel} from './runs_panel.jsx';
@@ -14,6 +15,7 @@ import {Histograms} from './histograms.jsx';
 import {Hparams} from './hparams.jsx';
 import {Images, Sounds} from './media.jsx';
 import {Scalars} from './scalars.jsx';
+import {Searches} from './searches.jsx';
 import {TextsView} from './texts.jsx';
 
 const kinds = (state) => new Set(state.tags.map((tag) => tag.kind));
@@ -28,7 +30,8 @@ const VIEWS = [
   {name: 'hparams', title: 'Hyperparameters', has: (state) => state.runs.some((run) => run.hparams), Show: Hparams},
   {name: 'graph', title: 'Graph', has: (state) => state.runs.some((run) => run.graph), Show: Graph},
   {name: 'runs', title: 'Run', has: (state) => state.runs.length > 0, Show: Facts},
-  {name: 'compare', title: 'Compare', has: (state) => state.runs.length > 1, Show: Compare},
+  {name: 'searches', title: 'Searches', has: (state) => state.searches > 0, Show: Searches},
+  {name: 'compare', title: 'Compare', has: (state) => state.runs.length > 1 && !isReport, Show: Compare},
 ];
 
 function useHash() {
@@ -61,7 +64,7 @@ function Board() {
     <>
       <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById('main').focus(); }}>To the content</a>
       <header class="top">
-        <h1>Muster board</h1>
+        <h1>Muster {isReport ? 'report' : 'board'}</h1>
         <nav aria-label="Views">
           {views.map((each) => (
             <a key={each.name} href={`#${each.name}`} aria-current={each === view ? 'page' : undefined}>{each.title}</a>
@@ -84,7 +87,9 @@ function Board() {
       <div class="columns">
         <RunsPanel board={board} chosen={chosen} />
         <main id="main" tabIndex={-1}>
-          {view ? <view.Show board={board} chosen={chosen} path={hash.split('/').slice(1).map(decodeURIComponent)} key={view.name + theme} /> :
+          {isReport ? views.map((each) => (
+            <section key={each.name + theme} id={each.name} class="view"><h2>{each.title}</h2><each.Show board={board} chosen={chosen} path={[]} /></section>
+          )) : view ? <view.Show board={board} chosen={chosen} path={hash.split('/').slice(1).map(decodeURIComponent)} key={view.name + theme} /> :
             <p class="empty">There are no events yet in {state.directories.join(', ')}. The page shows them as soon as a run writes them.</p>}
         </main>
       </div>

@@ -1,11 +1,13 @@
 // Images and sounds, with a slider over the steps.
 import {useState} from 'preact/hooks';
-import {address, ask} from './api.js';
+import {address, ask, isReport} from './api.js';
 import {useAnswer, useSetting} from './board.js';
 import {StepSlider, TagRuns} from './tag_runs.jsx';
 
 function useRecords(tag, run, version) {
-  const {data, error} = useAnswer((signal) => ask('records', {tag: tag.number, run}, {signal}), [tag.number, run, version]);
+  const {data: all, error} = useAnswer((signal) => ask('records', {tag: tag.number, run}, {signal}), [tag.number, run, version]);
+  // A report has the last one.
+  const data = isReport && all ? all.slice(-1) : all;
   const [at, setAt] = useState(null);
   return {records: data, error, at, setAt, shown: data ? Math.min(at === null ? data.length - 1 : at, data.length - 1) : 0};
 }

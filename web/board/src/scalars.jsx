@@ -1,6 +1,6 @@
 // The curves of scalars, a card for each tag.
 import {useEffect, useMemo, useRef, useState} from 'preact/hooks';
-import {address, ask, listOf} from './api.js';
+import {address, ask, isReport, listOf} from './api.js';
 import {matcherOf, useSeen, useSetting} from './board.js';
 import {duration, number, place} from './format.js';
 import {LineChart} from './line_chart.jsx';
@@ -102,8 +102,8 @@ export function ScalarCard({tag, runs, board, settings}) {
           <details class="menu">
             <summary aria-label={`Save ${tag.name}`}>⤓</summary>
             <div>
-              <a href={address('points', {...query, format: 'csv'})} download="points.csv">CSV, all points</a>
-              <a href={address('points', {...query, format: 'json'})} download="points.json">JSON, all points</a>
+              {!isReport && <a href={address('points', {...query, format: 'csv'})} download="points.csv">CSV, all points</a>}
+              {!isReport && <a href={address('points', {...query, format: 'json'})} download="points.json">JSON, all points</a>}
               <button onClick={saveSvg} disabled={!chart}>SVG, as shown</button>
             </div>
           </details>

@@ -2,7 +2,7 @@
 // FOLDER takes the runs and the screenshots; DATA is ../shared/data, where it is there. ./dev check board calls it.
 import {execFileSync, spawn} from 'node:child_process';
 import {mkdirSync, rmSync} from 'node:fs';
-import {join} from 'node:path';
+import {join, resolve} from 'node:path';
 import {openPage, startBoard, startBrowser} from './browser.mjs';
 
 const [program, makeRuns, folder, data] = process.argv.slice(2);
@@ -54,7 +54,7 @@ async function kinds() {
     check(['loss', 'train', 'accuracy', 'first', 'first/eval', 'second'].every((word) => words.includes(word)), 'scalars: tags and runs are named', words);
     check(await inked(page, '.card canvas') > 500, 'scalars: lines are drawn');
     const tabs = await page.$$eval('nav a', (links) => links.map((link) => link.textContent));
-    check(tabs.join() === 'Scalars,Histograms,Images,Audio,Text,Precision and recall,Hyperparameters,Graph,Run,Compare', 'all views have a tab', tabs.join());
+    check(tabs.join() === 'Scalars,Histograms,Images,Audio,Text,Precision and recall,Hyperparameters,Graph,Run,Searches,Compare', 'all views have a tab', tabs.join());
     await page.screenshot({path: join(pictures, 'scalars.png')});
 
     const loss = page.getByRole('region', {name: 'loss', exact: true});
@@ -130,7 +130,10 @@ async function kinds() {
     check(sound.join() === '0.1,1', 'audio: the sound can be decoded', sound.join());
 
     await page.click('nav a[href="#text"]');
-    check(await soon(page, () => document.body.innerText.includes('step **20** of first')), 'text: texts as written');
+    check(await soon(page, () => [...document.querySelectorAll('.text strong')].some((each) => each.textContent === '20')), 'text: Markdown');
+    await page.getByLabel('as written').check();
+    check(await soon(page, () => document.body.innerText.includes('step **20** of first')), 'text: as written');
+    await page.getByLabel('as written').uncheck();
     check(await page.locator('.text td').count() === 8, 'text: a table');
 
     await page.click('nav a[href="#curves"]');
@@ -158,7 +161,13 @@ async function kinds() {
     check(await soon(page, () => document.body.innerText.includes('model.ckpt-20')), 'run: checkpoints');
     const facts = await text(page);
     check(facts.includes('max_steps at step 20') && facts.includes('muster serve ') && facts.includes('newest'), 'run: its end, exports with commands', facts);
+    check(await page.locator('.markdown td', {hasText: '17 to 90'}).count() === 1 && facts.includes('<script>x</script>'), 'run: the report of muster train');
     await page.screenshot({path: join(pictures, 'run.png')});
+
+    await page.click('nav a[href="#searches"]');
+    check(await soon(page, () => document.querySelectorAll('tbody tr').length === 2), 'searches: two trials');
+    const trials = await page.locator('tbody tr').allInnerTexts();
+    check(/^1\s+0\.1\s+0\.75\s+20\s+2\s+done/.test(trials[0]) && trials[1].includes('loss is NaN'), 'searches: the best first, with failures', trials.join(' | '));
 
     await page.click('nav a[href="#compare"]');
     await page.selectOption('.controls select >> nth=1', {label: 'second'});
@@ -289,7 +298,29 @@ async function tensorflow() {
   });
 }
 
-const all = {kinds, hostile, live, many, token, tensorflow};
+async function report() {
+  for (const kind of ['kinds', 'hostile']) {
+    const file = join(folder, `${kind}.html`);
+    execFileSync(program, [runs(kind), `--report=${file}`], {stdio: 'ignore'});
+    const {page, problems} = await openPage(browser, `file://${resolve(file)}`);
+    check(await soon(page, (count) => document.querySelectorAll('.chart canvas').length >= count, kind === 'kinds' ? 3 : 5), `report of ${kind}: charts`);
+    await page.waitForTimeout(500);
+    check(await page.title() === 'Muster report', `report of ${kind}: no script of the events has run`, await page.title());
+    if (kind === 'kinds') {
+      const words = await text(page);
+      check(['Histograms', 'Images', 'Hyperparameters', 'Graph', 'model.ckpt-20', 'max_steps at step 20'].every((word) => words.includes(word)), 'report: all views', words);
+      check(await page.evaluate(() => [...document.querySelectorAll('img.picture')].filter((each) => each.naturalWidth === 32).length) === 2, 'report: images are in it');
+      await page.getByLabel('first', {exact: true}).uncheck();
+      await page.selectOption('select >> nth=1', 'relative');
+      check(await soon(page, () => document.querySelectorAll('.chart canvas').length >= 3), 'report: other runs and axes');
+      await page.screenshot({path: join(pictures, 'report.png'), fullPage: true});
+      await page.pdf({path: join(pictures, 'report.pdf')});
+    }
+    check(problems.length === 0, `report of ${kind}: no error, and no request`, problems.join('\n'));
+  }
+}
+
+const all = {kinds, hostile, live, many, token, tensorflow, report};
 for (const [name, test] of Object.entries(all)) {
   if (process.env.ONLY && process.env.ONLY !== name) continue;
   await test().catch((error) => check(false, name, error.message));

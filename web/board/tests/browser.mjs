@@ -29,14 +29,14 @@ export async function openPage(browser, url, options = {}) {
   const context = await browser.newContext({viewport: {width: 1280, height: 900}, ...options});
   const page = await context.newPage();
   const problems = [];
-  const own = new URL(url).origin;
+  const own = url.startsWith('file:') ? url : `${new URL(url).origin}/`;
   page.on('pageerror', (error) => problems.push(`error: ${error.message}`));
   page.on('console', (message) => {
     if (message.type() === 'error' && !/Failed to load resource: the server responded with a status of 404/.test(message.text())) problems.push(`console: ${message.text()}`);
   });
   page.on('dialog', (dialog) => { problems.push(`dialog: ${dialog.message()}`); dialog.dismiss(); });
   page.on('request', (request) => {
-    if (!request.url().startsWith(`${own}/`) && !/^(data|blob):/.test(request.url())) problems.push(`request to ${request.url()}`);
+    if (!request.url().startsWith(own) && !/^(data|blob):/.test(request.url())) problems.push(`request to ${request.url()}`);
   });
   await page.goto(url);
   return {page, problems, context};
