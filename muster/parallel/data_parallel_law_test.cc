@@ -111,6 +111,41 @@ TEST_P(DataParallelLawTest, WorkersTrainAsOneProcess) {
   expect_near(results[0], expected, 2e-5);
 }
 
+// Its step computes the loss several times, and looks at the value: the closure returns the mean
+// over the workers, so that all of them go the same way.
+TEST_P(DataParallelLawTest, LbfgsTakesTheMeanLossOfAClosure) {
+  const auto train = [](Cluster& cluster) {
+    Net plain = make_net(1);
+    plain->to(torch::kFloat64);
+    auto net = cluster.data_parallel(plain);
+    torch::optim::LBFGS lbfgs(
+        plain->parameters(),
+        torch::optim::LBFGSOptions(1).max_iter(5).line_search_fn("strong_wolfe"));
+    const Tensor x = part(inputs(0, 24), cluster).to(torch::kFloat64),
+                 t = part(targets(0, 24), cluster).to(torch::kFloat64);
+    Tensor loss;
+    for (int step = 0; step < 4; ++step) {
+      loss = lbfgs.step([&] {
+        lbfgs.zero_grad();
+        const Tensor mine = loss_of(net(x, /*use_spare=*/true), t);
+        mine.backward();
+        return cluster.all_reduce(mine.detach(), ReduceOp::kMean);
+      });
+    }
+    std::vector<Tensor> values = values_of(*plain);
+    values.push_back(loss.detach().clone());
+    return values;
+  };
+  Cluster one(alone());
+  const std::vector<Tensor> expected = train(one);
+  const int n = GetParam();
+  Results results(n);
+  run_workers(n, [&](Cluster& cluster) { results.set(cluster.rank(), train(cluster)); });
+  results.expect_equal();
+  // Sums of float64 in another order, which 20 iterations of a quadratic model enlarge.
+  expect_near(results[0], expected, 1e-6);
+}
+
 TEST_P(DataParallelLawTest, AccumulationWithoutSyncIsOneLargeBatch) {
   const auto train = [](Cluster& cluster, int parts) {
     Net plain = make_net(1);

@@ -110,5 +110,25 @@ TEST(LibTorchLoop, APolicyLearnsToBalanceOnTwoWorkers) {
   }
 }
 
+// The numbers of one worker, and a run that continues where its reader was.
+TEST(LibTorchLoop, AReaderAndAMainOfOnesOwnGiveTheNumbersOfOneWorker) {
+  const TempDirectory directory;
+  const auto loop = [&](const std::string& model, const std::string& steps) {
+    return Words{binary("own_reader"), directory / "rows.txt", directory / model, steps};
+  };
+  const Ran one = run(loop("one", "200"));
+  EXPECT_EQ(one.code, 0) << one.output;
+  EXPECT_NEAR(number_behind(one.output, "weights "), 2, 0.02) << one.output;
+
+  // In the middle of a pass over the file.
+  EXPECT_EQ(run(muster_run({"--workers=2"}, loop("two", "90"))).code, 0);
+  const Ran two = run(muster_run({"--workers=2"}, loop("two", "200")));
+  EXPECT_EQ(two.code, 0) << two.output;
+  EXPECT_THAT(two.output, HasSubstr("continuing after step 90"));
+  EXPECT_THAT(two.output, HasSubstr(one.output.substr(one.output.find("weights "))));
+  EXPECT_EQ(number_behind(two.output, "step 200  loss "),
+            number_behind(one.output, "step 200  loss "));
+}
+
 }  // namespace
 }  // namespace muster::testing
