@@ -36,6 +36,15 @@ std::optional<TagKind> kind_of(const SummaryValue& value) {
   return TagKind::kTensor;
 }
 
+// How many bins or places a run's tag of this number has: the first 128 tags all, later ones less,
+// so that a run with thousands of tags takes some 70 MiB at most.
+size_t share_of_tag(size_t number, size_t all, size_t at_least) {
+  constexpr size_t kWholeTags = 128;
+  return number < kWholeTags ? all : std::max(at_least, all * kWholeTags / number);
+}
+
+constexpr size_t kMostBins = 2048, kFewBins = 64;
+constexpr size_t kMostPlaces = 512, kFewPlaces = 16;
 constexpr std::string_view kHparamsStart = "_hparams_/session_start_info";
 constexpr std::string_view kHparamsEnd = "_hparams_/session_end_info";
 
@@ -141,8 +150,11 @@ TagData* RunData::tag_of(std::string_view name, TagKind kind) {
     ++refused_tags_;
     return nullptr;
   }
+  const size_t number = tags_.size();
   TagData& made = tags_[std::string(name)];
   made.kind = kind;
+  made.scalars = ScalarSeries(share_of_tag(number, kMostBins, kFewBins));
+  made.records = RecordList(share_of_tag(number, kMostPlaces, kFewPlaces));
   return &made;
 }
 

@@ -89,6 +89,18 @@ TEST_F(RunDataTest, LimitsHold) {
   EXPECT_THAT(notes[4], HasSubstr("7 values are not shown"));
 }
 
+TEST_F(RunDataTest, LaterTagsOfManyHaveFewerBins) {
+  std::string bytes;
+  for (int tag = 0; tag < 2000; ++tag) {
+    for (int step = 0; step < (tag % 1999 == 0 ? 600 : 1); ++step)
+      bytes += record_at(step, {{"tag" + std::to_string(tag), 1.0F}});
+  }
+  read(bytes);
+  EXPECT_EQ(run_->tags().at("tag0").scalars.bins().size(), 600U);
+  EXPECT_LE(run_->tags().at("tag1999").scalars.bins().size(), 2048U * 128 / 1999);
+  EXPECT_EQ(run_->tags().at("tag1999").scalars.count(), 600);
+}
+
 TEST_F(RunDataTest, ATagOfAnotherKindIsNotMixed) {
   read(record_at(1, {{"a", 1.0F}}) + record_at(2, {{"a", std::string("text")}}));
   EXPECT_EQ(run_->tags().at("a").kind, TagKind::kScalar);

@@ -16,6 +16,7 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMostFacts = 200;
+constexpr size_t kMostTables = 20;
 constexpr uint64_t kMostFactBytes = 4 << 20;  // of a file that is read whole
 constexpr std::string_view kCheckpoint = "model.ckpt-";
 
@@ -114,6 +115,19 @@ json evaluations_of(FileSystem& files, const std::string& directory) {
   return all;
 }
 
+// What `muster train` says of its model, and its tables.
+json report_of(FileSystem& files, const std::string& folder) {
+  const auto text = small_text(files, join_path(folder, "report.md"));
+  if (!text) return nullptr;
+  json tables = json::object();
+  for (const DirectoryEntry& entry : files.list_entries(folder).value_or({})) {
+    if (!entry.name.ends_with(".csv") || tables.size() == kMostTables) continue;
+    const auto table = small_text(files, join_path(folder, entry.name));
+    if (table) tables[entry.name.substr(0, entry.name.size() - 4)] = *table;
+  }
+  return {{"text", *text}, {"tables", tables}};
+}
+
 }  // namespace
 
 std::string shell_word(const std::string& text) {
@@ -143,9 +157,7 @@ json run_facts(FileSystem& files, const std::string& directory) {
   if (!checkpoints.empty())
     facts["commands"].push_back("muster inspect checkpoint " + shell_word(directory));
   facts["checkpoints"] = std::move(checkpoints);
-  // What `muster train` says of its model.
-  const auto report = small_text(files, join_path(directory, "report/report.md"));
-  facts["report"] = report ? json(*report) : json();
+  facts["report"] = report_of(files, join_path(directory, "report"));
   return facts;
 }
 

@@ -12,7 +12,8 @@ namespace muster::inline v0_1::board {
 // Returns {"directory", "checkpoints": [{"name", "step", "bytes", "saved", "newest"}],
 // "exports": [{"name", "path", "versions", "newest", "commands"}], "end": {"reason",
 // "global_step"} or null, "evaluations": the entries of evaluations.jsonl, "commands": [...],
-// "report": the text of report/report.md or null}. Sizes are bytes, times Unix seconds. At most 200
+// "report": null, or {"text": that of report/report.md, "tables": {name: text of a CSV file next to
+// it}}}. Sizes are bytes, times Unix seconds. At most 200
 // checkpoints, exports and evaluations, the newest ones. A file that cannot be read or is damaged
 // is left out.
 nlohmann::json run_facts(FileSystem& files, const std::string& directory);

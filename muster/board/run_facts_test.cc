@@ -24,6 +24,8 @@ TEST(RunFacts, CheckpointsExportsAndTheEnd) {
   write("model.ckpt-x", "");
   write("run_end.json", R"({"reason": "max_steps", "global_step": 20})");
   write("evaluations.jsonl", "{\"name\": \"eval\", \"metrics\": {\"loss\": 1}}\ndamaged\n");
+  write("report/report.md", "# people");
+  write("report/metrics.csv", "a,b\n");
   write("export/best/7/signatures.json", "{}");
   write("export/best/12/signatures.json", "{}");
   write("export/last/1/saved_model.pb", "");
@@ -34,6 +36,8 @@ TEST(RunFacts, CheckpointsExportsAndTheEnd) {
   EXPECT_EQ(facts["checkpoints"][0]["newest"], true);
   EXPECT_EQ(facts["checkpoints"][1]["newest"], false);
   EXPECT_EQ(facts["end"]["reason"], "max_steps");
+  EXPECT_EQ(facts["report"]["text"], "# people");
+  EXPECT_EQ(facts["report"]["tables"], nlohmann::json({{"metrics", "a,b\n"}}));
   ASSERT_EQ(facts["evaluations"].size(), 1U);
   ASSERT_EQ(facts["exports"].size(), 2U);
   EXPECT_EQ(facts["exports"][0]["versions"], 2);

@@ -201,6 +201,11 @@ void write_search(const std::string& folder) {
   std::ofstream(folder + "/first/report/report.md")
       << "# people.csv\n\n| column | values |\n|---|---:|\n| age | 17 to 90 "
          "|\n\n<script>x</script>\n";
+  std::ofstream(folder + "/first/report/held_out_predictions.csv")
+      << "label,prediction,probability of no,probability of yes\nyes,yes,0.1,0.9\nno,no,0.8,0.2\n"
+         "yes,no,0.7,0.3\nno,yes,0.4,0.6\n";
+  std::ofstream(folder + "/first/report/confusion.csv")
+      << "class,said no,said yes\nno,1,1\nyes,1,1\n";
 }
 
 void write_hostile(const std::string& folder) {

@@ -9,6 +9,7 @@ BIN has muster-board and board_runs; FOLDER takes the runs; DATA is ../shared/da
 
 import contextlib
 import json
+import os
 import pathlib
 import shutil
 import socket
@@ -166,8 +167,15 @@ def check(bin_folder, folder, data):
     hostile = folder / "hostile"
     subprocess.run([bin_folder / "board_runs", "hostile", hostile], check=True)
     print("        of a damaged file of 100 points, the board shows %d and TensorBoard %d" % damaged_points(bin_folder, hostile), flush=True)
+    written = []
+    tensorflow = pathlib.Path("build/peers/tensorflow/bin/python")
+    if tensorflow.exists():
+        written = [folder / "written_by_tensorflow"]
+        subprocess.run([tensorflow, pathlib.Path(__file__).parent / "board_writer.py", written[0]], check=True, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""})
+    else:
+        print("        skipped: files of TensorFlow 2.15, which ./dev peers tensorflow installs")
     failed = 0
-    for each in [runs] + ([pathlib.Path(data) / "tensorflow"] if data else []):
+    for each in [runs] + written + ([pathlib.Path(data) / "tensorflow"] if data else []):
         same_tags, differing = compare(bin_folder, each)
         print(f"{'ok      ' if same_tags and not differing else 'DIFFERS '}{each.name}: {same_tags} tags have TensorBoard's numbers", flush=True)
         for line in differing:

@@ -36,6 +36,11 @@ export function useBoard() {
     let timer;
     let ended = false;
     const poll = async () => {
+      // A page that nobody sees asks for nothing.
+      if (document.hidden && version.current !== undefined) {
+        timer = setTimeout(poll, POLL);
+        return;
+      }
       try {
         const news = await ask('state', {since: version.current});
         if (ended) return;

@@ -3,6 +3,7 @@ import {useState} from 'preact/hooks';
 import {ask} from './api.js';
 import {useAnswer} from './board.js';
 import {Markdown} from './markdown.jsx';
+import {ModelReport} from './model_report.jsx';
 import {bytes, duration, number, time} from './format.js';
 
 export function Command({text}) {
@@ -45,7 +46,8 @@ function RunFacts({run, board}) {
         </tbody></table>
         {data.commands.map((command) => <Command key={command} text={command} />)}
       </Section>
-      {data.report && <Section title="Report of muster train"><Markdown text={data.report} /></Section>}
+      {data.report && <ModelReport tables={data.report.tables} />}
+      {data.report && <Section title="Report of muster train"><Markdown text={data.report.text} /></Section>}
       {data.notes.length > 0 && <Section title="Notes on the event files"><ul>{data.notes.map((note) => <li key={note}>{note}</li>)}</ul></Section>}
       {hparams.length > 0 && (
         <Section title="Hyperparameters"><table class="facts"><tbody>{hparams.map(([name, value]) => <tr key={name}><th>{name}</th><td>{String(value)}</td></tr>)}</tbody></table></Section>

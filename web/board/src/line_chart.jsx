@@ -93,8 +93,8 @@ export function LineChart({x, lines, height, logX, logY, range, isTime, showX, o
         },
       },
       axes: [
-        {stroke: text, grid, ticks, size: 32, space: 70, values: isTime ? undefined : (_, places) => places.map((each) => (each === null ? '' : showX(each)))},
-        {stroke: text, grid, ticks, size: 64, values: (_, places) => places.map((each) => (each === null ? '' : number(each)))},
+        {stroke: text, grid, ticks, size: 32, space: 70, values: isTime ? undefined : (_, places) => (places || []).map((each) => (each === null ? '' : showX(each)))},
+        {stroke: text, grid, ticks, size: 64, values: (_, places) => (places || []).map((each) => (each === null ? '' : number(each)))},
       ],
       hooks: {
         draw: [(plot) => drawOdd(plot, current.current.lines)],

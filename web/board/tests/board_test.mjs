@@ -162,7 +162,9 @@ async function kinds() {
     const facts = await text(page);
     check(facts.includes('max_steps at step 20') && facts.includes('muster serve ') && facts.includes('newest'), 'run: its end, exports with commands', facts);
     check(await page.locator('.markdown td', {hasText: '17 to 90'}).count() === 1 && facts.includes('<script>x</script>'), 'run: the report of muster train');
-    await page.screenshot({path: join(pictures, 'run.png')});
+    // Three of the four pairs of a yes and a no are in the right order.
+    check(facts.includes('ROC, area 0.75') && facts.includes('Confusion'), 'run: curves of the rows that were held out', facts);
+    await page.screenshot({path: join(pictures, 'run.png'), fullPage: true});
 
     await page.click('nav a[href="#searches"]');
     check(await soon(page, () => document.querySelectorAll('tbody tr').length === 2), 'searches: two trials');

@@ -30,7 +30,7 @@ export async function openPage(browser, url, options = {}) {
   const page = await context.newPage();
   const problems = [];
   const own = url.startsWith('file:') ? url : `${new URL(url).origin}/`;
-  page.on('pageerror', (error) => problems.push(`error: ${error.message}`));
+  page.on('pageerror', (error) => problems.push(`error: ${error.stack}`));
   page.on('console', (message) => {
     if (message.type() === 'error' && !/Failed to load resource: the server responded with a status of 404/.test(message.text())) problems.push(`console: ${message.text()}`);
   });

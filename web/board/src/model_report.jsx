@@ -1,0 +1,110 @@
+// Pictures of the tables that muster train writes: how good a model is on rows that were held out, and what it needs.
+import {number} from './format.js';
+import {ticksOf} from './svg_export.js';
+import {curvesOf, rowsOf, thinned} from './tables.js';
+
+const SIZE = 260, LEFT = 52, RIGHT = 10, TOP = 8, BOTTOM = 36;
+
+// A square plot: lines and dots over two axes.
+function Plot({title, x, y, xRange, yRange, lines = [], dots = [], diagonal = false}) {
+  const px = (value) => LEFT + ((value - xRange[0]) / (xRange[1] - xRange[0] || 1)) * (SIZE - LEFT - RIGHT);
+  const py = (value) => SIZE - BOTTOM - ((value - yRange[0]) / (yRange[1] - yRange[0] || 1)) * (SIZE - TOP - BOTTOM);
+  return (
+    <section class="card" aria-label={title}>
+      <header><h3>{title}</h3></header>
+      <svg viewBox={`0 0 ${SIZE} ${SIZE}`} class="curve" role="img" aria-label={`${title}: ${y} over ${x}`}>
+        {ticksOf(...yRange, 5).map((tick) => <g key={`y${tick}`}><path class="grid" d={`M${px(xRange[0])} ${py(tick)}H${px(xRange[1])}`} /><text x={LEFT - 5} y={py(tick) + 3} text-anchor="end">{number(tick)}</text></g>)}
+        {ticksOf(...xRange, 5).map((tick) => <g key={`x${tick}`}><path class="grid" d={`M${px(tick)} ${py(yRange[0])}V${py(yRange[1])}`} /><text x={px(tick)} y={SIZE - BOTTOM + 13} text-anchor="middle">{number(tick)}</text></g>)}
+        <text x={px((xRange[0] + xRange[1]) / 2)} y={SIZE - 5} text-anchor="middle">{x}</text>
+        <text x={9} y={py((yRange[0] + yRange[1]) / 2)} text-anchor="middle" transform={`rotate(-90 9 ${py((yRange[0] + yRange[1]) / 2)})`}>{y}</text>
+        {diagonal && <path d={`M${px(Math.max(xRange[0], yRange[0]))} ${py(Math.max(xRange[0], yRange[0]))}L${px(Math.min(xRange[1], yRange[1]))} ${py(Math.min(xRange[1], yRange[1]))}`} class="expected" />}
+        {dots.map(([dx, dy, size = 2], at) => <circle key={at} cx={px(dx)} cy={py(dy)} r={size} class="dot" />)}
+        {lines.map((line, at) => <polyline key={at} class="result" points={line.map(([lx, ly]) => `${px(lx).toFixed(1)},${py(ly).toFixed(1)}`).join(' ')} />)}
+      </svg>
+    </section>
+  );
+}
+
+// Each row of a table as an object.
+function recordsOf(text) {
+  if (!text) return [];
+  const [header, ...rows] = rowsOf(text);
+  return rows.filter((row) => row.length === header.length).map((row) => Object.fromEntries(row.map((cell, at) => [header[at], cell])));
+}
+
+function Predictions({text}) {
+  const rows = recordsOf(text);
+  if (rows.length === 0) return null;
+  const probabilities = Object.keys(rows[0]).filter((name) => name.startsWith('probability of '));
+  if (probabilities.length === 2) {
+    const positive = probabilities[1].slice('probability of '.length);
+    const curves = curvesOf(rows.map((row) => [Number(row[probabilities[1]]), row.label === positive]));
+    if (!curves) return null;
+    return (
+      <>
+        <Plot title={`ROC, area ${number(curves.area)}`} x="false positive rate" y="true positive rate" xRange={[0, 1]} yRange={[0, 1]} lines={[thinned(curves.roc, 400)]} diagonal />
+        <Plot title={`Precision and recall, average ${number(curves.averagePrecision)}`} x="recall" y="precision" xRange={[0, 1]} yRange={[0, 1]} lines={[thinned(curves.pr, 400)]} />
+      </>
+    );
+  }
+  const points = rows.map((row) => [Number(row.label), Number(row.prediction)]).filter((point) => point.every(Number.isFinite));
+  if (probabilities.length > 0 || points.length === 0) return null;
+  const all = points.flat();
+  const range = [all.reduce((a, b) => Math.min(a, b)), all.reduce((a, b) => Math.max(a, b))];
+  return <Plot title="Predictions of rows that were held out" x="label" y="prediction" xRange={range} yRange={range} dots={thinned(points, 1500).map(([x, y]) => [x, y, 1.2])} diagonal />;
+}
+
+function Importance({text}) {
+  const rows = recordsOf(text).map((row) => ({name: [row.column, row.value].filter(Boolean).join(' = '), value: Number(row.importance), deviation: Number(row.deviation)}))
+    .filter((row) => Number.isFinite(row.value)).slice(0, 20);
+  if (rows.length === 0) return null;
+  const top = Math.max(...rows.map((row) => row.value + (row.deviation || 0))) || 1;
+  const height = rows.length * 18 + 8, left = 130, width = 380;
+  const x = (value) => left + (Math.max(0, value) / top) * (width - left - 70);
+  return (
+    <section class="card" aria-label="Importance">
+      <header><h3>What the model loses when a column is shuffled</h3></header>
+      <svg viewBox={`0 0 ${width} ${height}`} class="bars" role="img" aria-label="Importance of the columns; the report below has the numbers">
+        {rows.map((row, at) => (
+          <g key={row.name} transform={`translate(0 ${at * 18 + 4})`}>
+            <text x={left - 6} y="12" text-anchor="end">{row.name.length > 20 ? `${row.name.slice(0, 19)}…` : row.name}<title>{row.name}</title></text>
+            <rect x={left} y="2" width={x(row.value) - left} height="12" class="dot" />
+            {row.deviation > 0 && <path d={`M${x(row.value - row.deviation)} 8H${x(row.value + row.deviation)}`} class="expected" />}
+            <text x={x(row.value + (row.deviation || 0)) + 5} y="12">{number(row.value)}</text>
+          </g>
+        ))}
+      </svg>
+    </section>
+  );
+}
+
+function Confusion({text}) {
+  const rows = text ? rowsOf(text) : [];
+  if (rows.length < 2 || rows.length > 40) return null;
+  const [header, ...body] = rows;
+  return (
+    <section class="card" aria-label="Confusion matrix">
+      <header><h3>Confusion matrix</h3></header>
+      <div class="wide-scroll"><table class="facts"><thead><tr>{header.map((cell) => <th key={cell}>{cell}</th>)}</tr></thead><tbody>
+        {body.map((row) => {
+          const sum = row.slice(1).reduce((total, cell) => total + Number(cell), 0) || 1;
+          return <tr key={row[0]}><th>{row[0]}</th>{row.slice(1).map((cell, at) => <td key={at} class="right" style={{background: `color-mix(in srgb, var(--accent) ${Math.round(60 * Number(cell) / sum)}%, transparent)`}}>{number(Number(cell))}</td>)}</tr>;
+        })}
+      </tbody></table></div>
+    </section>
+  );
+}
+
+export function ModelReport({tables}) {
+  const calibration = recordsOf(tables.calibration).filter((row) => Number(row.rows) > 0);
+  const most = Math.max(...calibration.map((row) => Number(row.rows)));
+  const points = calibration.map((row) => [Number(row['mean prediction']), Number(row.observed), 2 + 5 * Math.sqrt(Number(row.rows) / most)]);
+  return (
+    <>
+      <Predictions text={tables.held_out_predictions} />
+      {points.length > 0 && <Plot title="Calibration" x="mean prediction" y="observed share" xRange={[0, 1]} yRange={[0, 1]} dots={points} lines={[points.map(([x, y]) => [x, y])]} diagonal />}
+      <Confusion text={tables.confusion} />
+      <Importance text={tables.importance} />
+    </>
+  );
+}
