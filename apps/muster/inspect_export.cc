@@ -79,6 +79,20 @@ void add_sealed(FileSystem& files, const std::string& folder, const formats::Fil
   found.add(kDescription, files.file_size(join_path(folder, kDescription)).value(), "ok");
 }
 
+// "steps axis 1 and mask axis 1: 3 to 30", from the lengths that a model takes on axes of -1.
+std::string lengths_of(const json& range) {
+  std::vector<std::string> axes;
+  for (const json& axis : range.at("axes")) {
+    axes.push_back(
+        fmt::format("{} axis {}", axis.at(0).get<std::string>(), axis.at(1).get<int64_t>()));
+  }
+  const auto least = range.at("least").get<int64_t>();
+  return fmt::format("{}: {}", printable(join(axes, " and ")),
+                     range.contains("most")
+                         ? fmt::format("{} to {}", least, range.at("most").get<int64_t>())
+                         : fmt::format("{} or more", least));
+}
+
 std::string shown_text(const std::string& folder, const json& about, const ExportFiles& found) {
   std::string text = folder + "\n";
   for (const char* key : {"global_step", "checkpoint"}) {
@@ -92,7 +106,11 @@ std::string shown_text(const std::string& folder, const json& about, const Expor
     signatures.add({printable(name), printable(signature.at("method").get<std::string>()),
                     forms_of(signature.at("inputs")), forms_of(signature.at("outputs"))});
   }
-  return text + "\n" + found.table.text("  ") + "\n" + signatures.text("  ");
+  text += "\n" + found.table.text("  ") + "\n" + signatures.text("  ");
+  if (!about.contains("lengths")) return text;
+  text += "\n  lengths of axes:\n";
+  for (const json& range : about.at("lengths")) text += "    " + lengths_of(range) + "\n";
+  return text;
 }
 
 }  // namespace

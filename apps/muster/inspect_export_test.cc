@@ -35,7 +35,10 @@ class InspectExportTest : public ::testing::Test {
     for (const char* name : {"model.pt", "model.safetensors"})
       digests[name] = formats::digest_of_file(files_, folder_ / "7/" + name).value();
     write("7", "signatures.json", formats::sealed_text(about, digests));
-    write("6", "signatures.json", about.dump());
+    json old = about;  // without digests
+    old["lengths"] = json::parse(R"([{"axes": [["steps", 1], ["mask", 1]], "least": 3, "most": 30},
+                                     {"axes": [["text", 1]], "least": 0}])");
+    write("6", "signatures.json", old.dump());
     write("8", "model.pt", "not whole yet");
   }
 
@@ -59,6 +62,12 @@ TEST_F(InspectExportTest, ShowsTheNewestVersionThatIsWhole) {
   const json document = json::parse(inspect_export(files_, folder_ / "7", true).text);
   EXPECT_EQ(document.at("global_step"), 938);
   EXPECT_EQ(document.at("files").at(0).at("digest"), "ok");
+}
+
+TEST_F(InspectExportTest, ShowsWhichLengthsTheModelTakes) {
+  EXPECT_THAT(inspect_export(files_, folder_ / "6", false).text,
+              HasSubstr("  lengths of axes:\n    steps axis 1 and mask axis 1: 3 to 30\n"
+                        "    text axis 1: 0 or more\n"));
 }
 
 TEST_F(InspectExportTest, NamesEveryFileThatIsDamaged) {
