@@ -70,10 +70,18 @@ if(NOT MUSTER_GROUND_ONLY AND NOT MUSTER_SANITIZE)
     install(FILES ${CMAKE_BINARY_DIR}/muster-${part}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
   endforeach()
 
+  # Core looks for it in its own folder.
+  if(TARGET muster_xla)
+    install(TARGETS muster_xla LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT tpu)
+  endif()
+
   # All that is installed, without the examples and the tests.
   set(libraries ${muster_installed_parts})
   list(TRANSFORM libraries PREPEND muster_part_)
   add_custom_target(library DEPENDS ${libraries} muster muster-board muster-jobs muster-probe muster-serve muster-train)
+  if(TARGET muster_xla)
+    add_dependencies(library muster_xla)
+  endif()
 
   install(TARGETS muster RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
   install(FILES ${CMAKE_BINARY_DIR}/muster.bash RENAME muster

@@ -8,3 +8,4 @@
 #include "muster/stores.h"
 #include "muster/tabular.h"
 #include "muster/tensorflow.h"
+#include "muster/tpu.h"

@@ -1,10 +1,13 @@
 """Makes a LibTorch for C++ of PyTorch's Python packages: headers, the libraries that use the processor, a TorchConfig.cmake.
 
     python3 tools/libtorch.py WHEELS FOLDER
+    python3 tools/libtorch.py SITE_PACKAGES FOLDER
 
 WHEELS holds the packages as pip downloads them: torch, nvidia-cuda-runtime and nvidia-cuda-cupti. PyTorch's package is one for
 GPUs, and its own TorchConfig.cmake ends where no CUDA toolkit is installed; its libtorch_cpu.so needs two libraries of
 NVIDIA's to be loaded, but no GPU. `./dev quickstart --libtorch=pip` calls this.
+With the folder of installed packages, where PyTorch is the folder torch, nothing is copied: the TorchConfig.cmake names that
+folder. A program and the Python of these packages then have the same LibTorch. `./dev check xla` calls this.
 """
 
 import pathlib
@@ -14,7 +17,7 @@ import sys
 import zipfile
 
 CONFIG = """# LibTorch {version} without CUDA, of PyTorch's Python package.
-get_filename_component(TORCH_INSTALL_PREFIX "${{CMAKE_CURRENT_LIST_DIR}}/../../.." ABSOLUTE)
+get_filename_component(TORCH_INSTALL_PREFIX "{prefix}" ABSOLUTE)
 set(TORCH_INCLUDE_DIRS ${{TORCH_INSTALL_PREFIX}}/include ${{TORCH_INSTALL_PREFIX}}/include/torch/csrc/api/include)
 set(TORCH_CXX_FLAGS "-D_GLIBCXX_USE_CXX11_ABI=1")
 if(NOT TARGET torch)
@@ -27,7 +30,7 @@ if(NOT TARGET torch)
   add_library(torch_cpu_library INTERFACE IMPORTED)
   target_link_libraries(torch_cpu_library INTERFACE
     "-Wl,--push-state,--no-as-needed,$<TARGET_FILE:torch_cpu>,--pop-state" torch_cpu c10
-    "-Wl,-rpath-link,${{TORCH_INSTALL_PREFIX}}/lib")
+    "-Wl,-rpath-link,{libraries}")
   foreach(name IN ITEMS torch torch_library)
     add_library(${{name}} INTERFACE IMPORTED)
     target_link_libraries(${{name}} INTERFACE torch_cpu_library)
@@ -60,10 +63,28 @@ def place(name):
     return None
 
 
+def write_config(folder, **values):
+    config = folder / "share/cmake/Torch"
+    config.mkdir(parents=True, exist_ok=True)
+    (config / "TorchConfig.cmake").write_text(CONFIG.format(**values))
+    (config / "TorchConfigVersion.cmake").write_text(VERSION.format(version=values["version"]))
+    print(f"LibTorch {values['version']} in {folder}")
+
+
+def name_installed(site, folder):
+    """LibTorch of the packages in site, as they are installed."""
+    version = re.search(r"__version__ = '([0-9.]+)", (site / "torch/version.py").read_text()).group(1)
+    libraries = [site / "torch/lib", site / "nvidia/cuda_runtime/lib", site / "nvidia/cuda_cupti/lib"]
+    write_config(folder, version=version, prefix=site / "torch", libraries=":".join(map(str, libraries)))
+
+
 def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
     wheels, folder = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    if (wheels / "torch").is_dir():
+        name_installed(wheels.resolve(), folder)
+        return
     version = None
     taken = set()
     for wheel in sorted(wheels.glob("*.whl")):
@@ -82,11 +103,8 @@ def main():
     if version is None or missing:
         sys.exit(f"error: the packages in {wheels} lack {', '.join(sorted(missing)) or 'torch itself'}\n"
                  "hint: download them with pip from tools/peers/libtorch.txt")
-    config = folder / "share/cmake/Torch"
-    config.mkdir(parents=True, exist_ok=True)
-    (config / "TorchConfig.cmake").write_text(CONFIG.format(version=version))
-    (config / "TorchConfigVersion.cmake").write_text(VERSION.format(version=version))
-    print(f"LibTorch {version} in {folder}")
+    write_config(folder, version=version, prefix="${CMAKE_CURRENT_LIST_DIR}/../../..",
+                 libraries="${TORCH_INSTALL_PREFIX}/lib")
 
 
 if __name__ == "__main__":

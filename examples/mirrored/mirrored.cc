@@ -68,8 +68,9 @@ int main(int argc, char** argv) {
        .examples = "Examples:\n"
                    "  mirrored --model_dir=mirrored\n"
                    "  mirrored --model_dir=one --strategy=one_device\n"
-                   "  muster run --workers=2 -- mirrored --model_dir=two --strategy=multi_worker\n",
+                   "  muster run --workers=2 -- mirrored --model_dir=two --strategy=multi_worker\n"
+                   "  PJRT_DEVICE=CPU mirrored --model_dir=chips --strategy=tpu\n",
        .defaults = {.model_dir = "mirrored", .batch_size = 64, .learning_rate = 0.01},
        .uses = {"model_dir", "max_steps", "batch_size", "learning_rate", "seed"},
-       .flags = {{"strategy", &strategy, "one_device, mirrored:N or multi_worker"}}});
+       .flags = {{"strategy", &strategy, "one_device, mirrored:N, multi_worker or tpu"}}});
 }

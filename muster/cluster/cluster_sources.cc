@@ -171,7 +171,7 @@ std::span<const ClusterSource> cluster_sources() {
       internal::vertex_source(),         internal::pet_source(),
       internal::rank_variables_source(), internal::mpi_source(),
       internal::slurm_source(),          internal::sagemaker_source(),
-      internal::kubernetes_source()};
+      internal::kubernetes_source(),     internal::tpu_source()};
   return kSources;
 }
 

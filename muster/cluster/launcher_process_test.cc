@@ -92,6 +92,21 @@ TEST(LauncherProcess, FindsItsPlaceUnderEachLauncher) {
        "train-0.net.default.svc.cluster.local:29501"},
       {"an Indexed Job with MASTER_ADDR", kIndexedJob + Variables{{"MASTER_ADDR", "train-0.net"}},
        "Kubernetes Job", 1, 3, 0, 1, "train-0.net:29501"},
+      {"a slice of a TPU", kTpuSlice, "TPU", 1, 2, 0, 1, "train-0.net:29501"},
+      {"a slice of a TPU in an Indexed Job, whose index is that of the host",
+       kTpuSlice + Variables{{"JOB_COMPLETION_INDEX", "1"}}, "TPU", 1, 2, 0, 1,
+       "train-0.net:29501"},
+      {"a slice of a TPU with MASTER_ADDR", kTpuSlice + Variables{{"MASTER_ADDR", "10.0.0.7"}},
+       "TPU", 1, 2, 0, 1, "10.0.0.7:29501"},
+      {"a TPU with CLOUD_TPU_TASK_ID, which has priority",
+       kTpuSlice + Variables{{"CLOUD_TPU_TASK_ID", "0"}}, "TPU", 0, 2, 0, 1, "train-0.net:29501"},
+      {"a process for each chip", kTpuChips, "TPU", 2, 4, 0, 2, "a:29501"},
+      {"a process for each chip of one host",
+       kTpuChips + Variables{{"TPU_PROCESS_ADDRESSES",
+                              "localhost:8476,localhost:8477,localhost:8478,localhost:8479"}},
+       "TPU", 2, 4, 2, 4, "127.0.0.1:29501"},
+      {"two processes for each chip's cores, with a fourth number in the bounds",
+       kTpuChips + Variables{{"TPU_PROCESS_BOUNDS", "1,2,1,2"}}, "TPU", 2, 4, 0, 2, "a:29501"},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name);
@@ -134,6 +149,8 @@ TEST(LauncherProcess, IsAloneWhereALauncherStartedOneProcessOrNone) {
       {"another system's CLUSTER_SPEC", {{"CLUSTER_SPEC", "blue"}}},
       {"a job of SageMaker with one host",
        {{"SM_HOSTS", R"(["algo-1"])"}, {"SM_CURRENT_HOST", "algo-1"}}},
+      {"a TPU with one host",
+       {{"TPU_WORKER_ID", "0"}, {"TPU_WORKER_HOSTNAMES", "localhost"}, {"TPU_NAME", "one"}}},
       {"the user's word", kTorchrun + kSlurm + Variables{{"MUSTER_CLUSTER", "local"}}}};
   for (const auto& [name, variables] : cases) {
     SCOPED_TRACE(name);
@@ -151,6 +168,10 @@ TEST(LauncherProcess, TakesTheInnermostLauncherAndSaysWhatElseItSaw) {
   const ResolvedCluster mpi = resolve_in(kSlurm + kOpenMpi);
   EXPECT_EQ(mpi.rank, 1);
   EXPECT_EQ(mpi.origin, "Open MPI rank 1 of 2 (also seen, not used: Slurm step 12.0)");
+  EXPECT_EQ(resolve_in(kTpuSlice).origin, "TPU v5litepod-8, worker 1");
+  // Variables that a manifest sets count before those of the machine.
+  EXPECT_EQ(resolve_in(kTpuSlice + kPyTorchJob).origin,
+            "RANK 2 of WORLD_SIZE 3 (also seen, not used: TPU v5litepod-8, worker 1)");
   EXPECT_EQ(resolve_in({{"SLURM_JOB_ID", "12"}}).origin, "");
   EXPECT_EQ(resolve_in(kSlurm + Variables{{"MUSTER_CLUSTER", "local"}}).origin,
             "this process alone (also seen, not used: Slurm step 12.0)");
@@ -240,7 +261,24 @@ TEST(LauncherProcess, SaysWhichVariableIsWrong) {
       {kSageMaker + Variables{{"SM_HOSTS", "{"}}, "SM_HOSTS"},
       {kIndexedJob + Variables{{"JOB_INDEX", "1"}}, "replica 1 of a Job"},
       {kVertex + Variables{{"CLUSTER_SPEC", R"({"cluster":["h:1"],"task":{}})"}},
-       "cluster is not an object"}};
+       "cluster is not an object"},
+      {kTpuSlice + Variables{{"TPU_WORKER_ID", "x"}}, "TPU_WORKER_ID is 'x'"},
+      {kTpuSlice + Variables{{"TPU_WORKER_ID", "2"}},
+       "TPU_WORKER_ID is 2, and TPU_WORKER_HOSTNAMES has 2 hosts: workers are 0 to 1"},
+      {kTpuSlice + Variables{{"CLOUD_TPU_TASK_ID", "5"}}, "CLOUD_TPU_TASK_ID is 5"},
+      {kTpuSlice + Variables{{"TPU_WORKER_HOSTNAMES", "a,,b"}}, "host 1 is empty"},
+      {kTpuSlice + Variables{{"TPU_WORKER_HOSTNAMES", "a,a"}}, "it has 'a' twice"},
+      {kTpuSlice + Variables{{"TPU_HOST_BOUNDS", "1,two,1"}},
+       "TPU_HOST_BOUNDS is '1,two,1', and not three whole numbers"},
+      {kTpuSlice + Variables{{"TPU_HOST_BOUNDS", "2"}}, "TPU_HOST_BOUNDS is '2', and not three"},
+      {kTpuSlice + Variables{{"TPU_PROCESS_BOUNDS", "2,2,1"}},
+       "TPU_PROCESS_BOUNDS is 2,2,1, which is 4 processes, and TPU_WORKER_HOSTNAMES has 2"},
+      {kTpuSlice + Variables{{"TPU_CHIPS_PER_HOST_BOUNDS", "2,0,1"}},
+       "TPU_CHIPS_PER_HOST_BOUNDS is '2,0,1'"},
+      {kTpuSlice + Variables{{"MEGASCALE_NUM_SLICES", "2"}}, "not supported: one run on 2 slices"},
+      {kTpuChips + Variables{{"TPU_PROCESS_ADDRESSES", "a:8476,a:8476,b:8476,b:8477"}},
+       "it has 'a:8476' twice"},
+      {kTpuChips + Variables{{"CLOUD_TPU_TASK_ID", "4"}}, "TPU_PROCESS_ADDRESSES has 4 hosts"}};
   for (const auto& [variables, says] : cases) {
     EXPECT_THAT(refusal_in(variables).message(), HasSubstr(says)) << says;
   }
@@ -378,6 +416,8 @@ TEST(LauncherProcess, NeedsATokenWhereOthersCanReachTheCoordinator) {
                                                                 {"MASTER_ADDR", "node1"}}));
               }).hint(),
               HasSubstr("mpirun -x MUSTER_JOB_TOKEN"));
+  EXPECT_THAT(error_of([] { check_protected(resolve_in(kTpuSlice)); }).hint(),
+              HasSubstr("in Kubernetes it is a Secret"));
   EXPECT_NO_THROW(check_protected(
       resolve_in(kTorchrun + Variables{{"MUSTER_JOB_TOKEN", "0123456789abcdef0123"}})));
 }

@@ -19,7 +19,8 @@ std::string how_to_pass(const std::string& source) {
     return "; mpirun -x MUSTER_JOB_TOKEN (Open MPI) hands it on, mpiexec of MPICH does so unasked";
   if (source == "Slurm")
     return "; srun --export=ALL, which is what it does unasked, hands it on from sbatch and srun";
-  if (source == "PET_* (Kubeflow)" || source == "RANK and WORLD_SIZE" || source == "Kubernetes Job")
+  if (source == "PET_* (Kubeflow)" || source == "RANK and WORLD_SIZE" ||
+      source == "Kubernetes Job" || source == "TPU")
     return "; in Kubernetes it is a Secret, as env or as a file of the pods";
   if (source == "CLUSTER_SPEC") return "; in Vertex AI it is in containerSpec.env of each pool";
   if (source == "SageMaker") return "; in SageMaker it is in the Environment of the training job";

@@ -43,6 +43,10 @@ std::unique_ptr<Communicator> make_device_communicator(std::unique_ptr<Communica
                              "GPU: with several workers on one host, by CUDA_VISIBLE_DEVICES");
     }
   }
+  if (options.device.is_xla()) {
+    *how = " (devices through the CPU)";
+    return make_recorded_communicator(std::move(host), options.device);
+  }
   *how = options.device.is_cuda() ? fmt::format(" (GPUs through the CPU, without NCCL: {})", why)
                                   : " (devices through the CPU)";
   return make_staged_communicator(std::move(host), options.device, options.timeout);

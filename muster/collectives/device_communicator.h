@@ -45,6 +45,11 @@ std::unique_ptr<Communicator> make_staged_communicator(std::unique_ptr<Communica
                                                        Device device,
                                                        std::chrono::milliseconds timeout);
 
+// The same for a device that records operations and has no streams (XLA): an operation runs what
+// was recorded, and returns when it is done.
+std::unique_ptr<Communicator> make_recorded_communicator(std::unique_ptr<Communicator> host,
+                                                         Device device);
+
 // NCCL between GPUs; `host` carries what is on the CPU, and for every operation of NCCL a few bytes
 // (internal/device_backend.h). Sums are made in NCCL's order: the same bits on all ranks, but not
 // those of other transports. Nothing, with the reason in `why_not`, on every rank, when two ranks

@@ -7,6 +7,7 @@
 
 #include "muster/base/error_of.h"
 #include "muster/data/internal/test_numbers.h"
+#include "muster/data/scaled_batches.h"
 #include "muster/plan/data_shards.h"
 #include "muster/tensor/libtorch.h"
 
@@ -314,6 +315,23 @@ TEST(Distribute, RefusesOnAllReplicasAlike) {
         Dataset::range(9).batch(2).with_options({.auto_shard_policy = AutoShardPolicy::kFile});
     EXPECT_EQ(why(range).kind(), ErrorKind::kNotFound);
   }
+}
+
+TEST(ScaledBatches, OnlyABatchOfAReplicaGrows) {
+  const auto sizes_of = [](const Dataset& dataset) {
+    Numbers sizes;
+    for (const Numbers& batch : rest_of(*scaled_batches(dataset, 4).iterator({}))) {
+      sizes.push_back(std::ssize(batch));
+    }
+    return sizes;
+  };
+  const Dataset numbers = Dataset::range(30);
+  EXPECT_THAT(sizes_of(numbers.batch(3)), ElementsAre(12, 12, 6));
+  EXPECT_THAT(sizes_of(numbers.batch(3, {.drop_remainder = true}).prefetch(1)),
+              ElementsAre(12, 12));
+  EXPECT_THAT(sizes_of(numbers.batch(3).take(2)), ElementsAre(12, 12));
+  EXPECT_THAT(sizes_of(numbers.global_batch(15)), ElementsAre(15, 15));
+  EXPECT_THAT(sizes_of(numbers.batch(5).rebatch({10})), ElementsAre(10, 10, 10));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "muster/base/error.h"
 #include "muster/metrics/metric.h"
+#include "muster/tensor/device_library.h"
 
 namespace muster::inline v0_1::distribute {
 
@@ -34,7 +35,8 @@ EnteredLoop& entered_loop(const Strategy& strategy, const char* verb) {
 }
 
 int Strategy::num_replicas_in_sync() const {
-  return entered_loop(*this, "num_replicas_in_sync()").num_replicas_in_sync();
+  return entered_loop(*this, "num_replicas_in_sync()").num_replicas_in_sync() *
+         joined_devices(device());
 }
 
 size_t Strategy::num_local_replicas() const {

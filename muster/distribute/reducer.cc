@@ -21,6 +21,12 @@ constexpr int64_t kHeadAlignment = 16;  // elements: one cache line of float32
 constexpr int kMostParts = 4;           // messages of a bucket
 constexpr size_t kMostRoutes = 16;
 
+// Whether the gradient was written into the view itself. A tensor of XLA has no address, and is
+// never written so.
+bool lies_there(const Tensor& gradient, const Tensor& view) {
+  return !gradient.is_xla() && gradient.data_ptr() == view.data_ptr();
+}
+
 // To divide gradients where they are copied costs nothing, and gives the bits of dividing their sum
 // where that is exact: by a power of two, in a dtype whose smallest numbers no gradient needs.
 // Undefined where it is not.
@@ -224,7 +230,7 @@ void Reducer::on_gradient(size_t parameter) {
 void Reducer::put(size_t parameter, const Tensor& gradient) {
   const Tensor& scale = scale_[static_cast<size_t>(layout_.parameters[parameter].buffer)];
   Tensor& view = views_[parameter];
-  if (gradient.data_ptr() == view.data_ptr()) {
+  if (lies_there(gradient, view)) {
     if (scale.defined()) view.mul_(scale);
   } else if (scale.defined()) {
     at::mul_out(view, gradient, scale);
@@ -258,7 +264,7 @@ void Reducer::fill(size_t parameter) {
     views_[parameter].zero_();
   } else {
     // Where nobody used it, it stays as it is: the mean of equal numbers is not always that number.
-    if (gradient.data_ptr() == views_[parameter].data_ptr()) gradient = gradient.clone();
+    if (lies_there(gradient, views_[parameter])) gradient = gradient.clone();
     put(parameter, gradient);
   }
 }

@@ -11,7 +11,9 @@
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/base/random.h"
+#include "muster/data/scaled_batches.h"
 #include "muster/tensor/async_scalar.h"
+#include "muster/tensor/device_library.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
@@ -27,13 +29,14 @@ InputContext Replica::input_context() const {
   return {
       .num_input_pipelines = place().processes,
       .input_pipeline_id = place().process,
-      .num_replicas_in_sync = place().replicas(),
+      .num_replicas_in_sync = place().replicas() * joined_devices(device()),
       .seed = derive_key(seed(), {id_of("input_pipeline"), static_cast<uint64_t>(place().process)})
                   .key};
 }
 
-data::DistributedInput Replica::distribute(const Dataset& dataset, bool for_this_process,
+data::DistributedInput Replica::distribute(const Dataset& given, bool for_this_process,
                                            const data::DistributeOptions& options) {
+  const Dataset dataset = data::scaled_batches(given, joined_devices(device()));
   const data::ReplicaPlace here{.num_input_pipelines = place().processes,
                                 .input_pipeline_id = place().process,
                                 .num_local_replicas = place().locals,
@@ -186,6 +189,7 @@ StepResult Replica::update(const optim::TrainOp& train_op) {
   times_.update = Seconds(updated.update);
   if (recorder_ != nullptr) note_update(start);
   state_->note_versions();
+  run_recorded(place().device);
   return updated.result;
 }
 

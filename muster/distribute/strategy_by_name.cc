@@ -67,6 +67,12 @@ StrategyPtr strategy_by_name(const std::string& name) {
         "link the part: find_package(muster COMPONENTS servers) and target_link_libraries(... "
         "muster::servers); for an example of Muster's own: ./dev build NAME, as ./dev build mnist");
   }
+  if (name == "tpu") {
+    throw invalid_argument(
+        "the strategy tpu is of Muster's part tpu, with which this program is not linked",
+        "link the part: find_package(muster COMPONENTS tpu) and target_link_libraries(... "
+        "muster::tpu); for an example of Muster's own: ./dev build mnist");
+  }
   const size_t colon = name.find(':');
   if (colon != std::string::npos) {
     const std::string of = name.substr(colon + 1);
@@ -86,7 +92,8 @@ StrategyPtr strategy_by_name(const std::string& name) {
       fmt::format("there is no strategy '{}'", name),
       "use one_device, mirrored (every GPU, or one replica on the CPU), mirrored:4 (or another "
       "number from 1 "
-      "to 1024), multi_worker, multi_worker:4 (replicas in each worker), or parameter_server; on "
+      "to 1024), multi_worker, multi_worker:4 (replicas in each worker), parameter_server or tpu; "
+      "on "
       "GPUs "
       "one_device:cuda, mirrored:cuda (all of them), multi_worker:cuda");
 }

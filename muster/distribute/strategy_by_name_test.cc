@@ -18,6 +18,12 @@ TEST(StrategyByName, OneOfAnotherPartSaysWhichPartToLink) {
   EXPECT_THAT(error.hint(), HasSubstr("find_package(muster COMPONENTS servers)"));
 }
 
+TEST(StrategyByName, TheOneForTpusSaysWhichPartToLink) {
+  const Error error = error_of([] { strategy_by_name("tpu"); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.hint(), HasSubstr("find_package(muster COMPONENTS tpu)"));
+}
+
 TEST(StrategyByName, OneThatIsRegisteredIsMadeByItsFunction) {
   EXPECT_THAT(error_of([] { strategy_by_name("ours"); }).message(),
               HasSubstr("there is no strategy 'ours'"));

@@ -8,6 +8,7 @@
 #include "muster/distribute/replica.h"
 #include "muster/loop/internal/loop.h"
 #include "muster/loop/internal/merge_point.h"
+#include "muster/tensor/device_library.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
@@ -29,7 +30,9 @@ ReplicaContext::ReplicaContext(Replica& replica, VariableStore& variables)
     : replica_(replica), variables_(variables), summaries_(variables) {}
 
 int ReplicaContext::replica_id() const { return replica_.replica_id(); }
-int ReplicaContext::num_replicas_in_sync() const { return replica_.num_replicas_in_sync(); }
+int ReplicaContext::num_replicas_in_sync() const {
+  return replica_.num_replicas_in_sync() * joined_devices(replica_.device());
+}
 Device ReplicaContext::device() const { return replica_.device(); }
 
 Tensor ReplicaContext::all_reduce(ReduceOp op, const Tensor& value) const {

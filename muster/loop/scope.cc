@@ -9,6 +9,7 @@
 #include "muster/base/strings.h"
 #include "muster/distribute/strategy.h"
 #include "muster/loop/internal/loop.h"
+#include "muster/tensor/device_library.h"
 
 namespace muster::inline v0_1::distribute {
 
@@ -40,7 +41,9 @@ bool Scope::serve_by(const std::function<void(const Batch&)>& call) const {
 
 void Scope::end_training() const { loop_->end_training(/*by_program=*/true); }
 
-int Scope::num_replicas_in_sync() const { return loop_->first().num_replicas_in_sync(); }
+int Scope::num_replicas_in_sync() const {
+  return loop_->first().num_replicas_in_sync() * joined_devices(loop_->first().device());
+}
 size_t Scope::num_local_replicas() const { return loop_->num_local_replicas(); }
 bool Scope::is_chief() const { return loop_->is_chief(); }
 int64_t Scope::step() const { return loop_->step(); }

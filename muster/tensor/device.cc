@@ -8,12 +8,15 @@
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
 #include "muster/cluster/resolved_cluster.h"
+#include "muster/tensor/device_library.h"
 
 namespace muster::inline v0_1 {
 namespace {
 
 int count_of(at::DeviceType type) {
   if (type == at::kCPU) return 1;
+  load_device_library(type);
+  if (DeviceLibrary* const library = device_library(type)) return count_devices(*library);
   return c10::impl::hasDeviceGuardImpl(type) ? c10::impl::getDeviceGuardImpl(type)->deviceCount()
                                              : 0;
 }
@@ -44,7 +47,7 @@ Device parse_kind(const std::string& name) {
   } catch (const c10::Error&) {
   }
   throw invalid_argument(fmt::format("there is no device \"{}\"", name),
-                         "use cpu, cuda (every GPU) or cuda:0 (one of them)");
+                         "use cpu, cuda (every GPU), cuda:0 (one of them) or xla:0 (docs/tpu.md)");
 }
 
 Error not_there(const std::string& name, at::DeviceType type) {
@@ -58,6 +61,11 @@ Error not_there(const std::string& name, at::DeviceType type) {
         type == at::kCUDA
             ? "name one of these; CUDA_VISIBLE_DEVICES hides the others from a process"
             : "name one of these");
+  }
+  if (type == at::kXLA) {
+    return invalid_argument(
+        fmt::format("the device \"{}\" does not exist: torch_xla has no device here", name),
+        "set PJRT_DEVICE to TPU or CPU: docs/tpu.md");
   }
   if (c10::impl::hasDeviceGuardImpl(type)) {
     return invalid_argument(

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "muster/tensor/device_library.h"
 #include "muster/tensor/host_copy.h"
 #include "muster/tensor/libtorch.h"
 
@@ -34,17 +35,33 @@ Tensor pinned(const Tensor& tensor) {
   return copy;
 }
 
+Element copied_at_once(const Element& element, Device device) {
+  forget_host_copies();
+  const torch::NoGradGuard no_grad;
+  return element.transform([&](const Value& value) -> Value {
+    if (!value.is_tensor() || !value.tensor().defined() || value.tensor().device() == device)
+      return value;
+    const Tensor here = value.tensor().contiguous();
+    const Tensor there = here.to(device);
+    shard_rows(there);
+    if (here.is_cpu()) note_host_copy(there, here);
+    return there;
+  });
+}
+
 }  // namespace
 
 DeviceCopier::DeviceCopier(Device device) : device_(device) {
-  if (device.is_cpu()) return;
+  // A device that records operations has no streams.
+  if (device.is_cpu() || device.is_xla()) return;
   const auto* guard = c10::impl::getDeviceGuardImpl(device.type());
   streams_ =
       std::make_shared<const Streams>(Streams{guard, guard->getStreamFromGlobalPool(device)});
 }
 
 Element DeviceCopier::operator()(const Element& element) const {
-  if (!streams_) return element;
+  if (device_.is_cpu()) return element;
+  if (!streams_) return copied_at_once(element, device_);
   const auto& [device, copies] = *streams_;
   const c10::Stream computes = device->getStream(device_);
   c10::Event copied(device_.type());

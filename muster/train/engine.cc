@@ -11,7 +11,9 @@
 #include "muster/base/error.h"
 #include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
+#include "muster/base/random.h"
 #include "muster/distribute/replica_values.h"
+#include "muster/tensor/compilation_log.h"
 #include "muster/tensor/device.h"
 #include "muster/tensor/finite.h"
 #include "muster/tensor/libtorch.h"
@@ -70,8 +72,14 @@ ZeroRowGuard::~ZeroRowGuard() {
 }
 
 Engine::Engine(Replica& replica, int64_t accumulate_steps)
-    : replica_(replica), restored_inputs_(std::make_unique<json>(json::object())) {
+    : replica_(replica),
+      compilations_(std::make_unique<CompilationLog>(device_library(replica.device().type()))),
+      restored_inputs_(std::make_unique<json>(json::object())) {
   replica_.accumulate(accumulate_steps);
+  seed_device(
+      replica_.device(),
+      derive_key(replica_.seed(), {id_of("device"), static_cast<uint64_t>(replica_.replica_id())})
+          .key);
 }
 
 Engine::~Engine() = default;
@@ -239,7 +247,11 @@ StepResult Engine::train(const distribute::StepInput& input, const Batch* batch)
           explain_non_finite(batch->features, batch->labels, replica_.variables(), input.loss).text;
     }
   }
-  return told_with_cause([&] { return replica_.train_step(input); }, batch, input.loss);
+  compilations_->begin();
+  const StepResult made =
+      told_with_cause([&] { return replica_.train_step(input); }, batch, input.loss);
+  compilations_->end(made.updated ? step_ : step_ + 1, batch, made.updated);
+  return made;
 }
 
 StepResult Engine::apply_accumulated() {

@@ -27,6 +27,8 @@
 
 namespace muster::inline v0_1 {
 
+class CompilationLog;
+
 // Calls `work`, which is all this replica does for a while, on its device. Where it throws,
 // `failing` is called, then the other replicas learn why this one cannot go on, and then the error
 // comes out. An error of LibTorch becomes InvalidArgument that says `where()`, or Internal when
@@ -156,6 +158,7 @@ class MUSTER_PART_EXPORT Engine {
   };
 
   distribute::Replica& replica_;
+  const std::unique_ptr<CompilationLog> compilations_;
   std::optional<WarmStart> warm_start_;
   int64_t step_ = 0;
   bool built_ = false;

@@ -9,6 +9,7 @@
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/data/auto_shard.h"
+#include "muster/tensor/device_library.h"
 
 namespace muster::inline v0_1::internal {
 
@@ -71,7 +72,9 @@ void restore_input(const Engine& engine, ReplicaInput& input, const json& positi
 int64_t examples_of_step(const Dataset& dataset, const Replica& replica, int64_t batches) {
   const Result<int64_t> size = data::batch_size_of(dataset);
   if (!size.ok()) return 0;
-  const int replicas = data::ends_with_global_batch(dataset) ? 1 : replica.num_replicas_in_sync();
+  const int replicas = data::ends_with_global_batch(dataset)
+                           ? 1
+                           : replica.num_replicas_in_sync() * joined_devices(replica.device());
   return size.value() * replicas * batches;
 }
 

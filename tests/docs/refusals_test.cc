@@ -53,6 +53,8 @@ const Refusal kRefusals[] = {
      R"(PlaceVariable{"PMIX_RANK", Counts::kRank, true, own})"},
     {"launchers.md", "`--tls` and `--dry-run` together with `--nodes`", "muster/nodes/node_run.cc",
      "--tls with --nodes is not supported"},
+    {"launchers.md", "several slices of a TPU in one run", "muster/cluster/tpu_slice.cc",
+     "not supported: one run on {} slices"},
     {"layers.md", "Keras's policy `\"bfloat16\"`, with bfloat16 weights",
      "muster/layers/mixed_precision.cc", R"(policy == "bfloat16" || policy == "mixed_bfloat16")"},
     {"libtorch.md", "the gradient of the variable weight is Sparse",
@@ -97,6 +99,12 @@ const Refusal kRefusals[] = {
      "there is no CUDA toolkit (nvcc) here"},
     {"platforms.md", "a second one is refused with `not supported`", "muster/keras/internal/fit.cc",
      "a second fit() of a model"},
+    {"tpu.md", "`tpu()` on a slice with several hosts", "muster/xla/xla_devices.cc",
+     "chips, and {own} of them are its own"},
+    {"tpu.md", "several slices in one run", "muster/cluster/tpu_slice.cc",
+     "not supported: one run on {} slices"},
+    {"tpu.md", "a TPU on another machine", "muster/tpu/tpu_resolver.cc",
+     "not supported: the TPU at the address"},
 };
 
 fs::path source_tree() {

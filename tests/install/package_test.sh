@@ -10,7 +10,7 @@ fail() {
 }
 
 (cd "$build" && cpack -G DEB -B "$work/package" >"$work/cpack.log" 2>&1) || fail "$(cat "$work/cpack.log")"
-for name in libmuster-core libmuster-keras libmuster-tabular libmuster-servers libmuster-stores libmuster-tensorflow libmuster-kerasfiles libmuster-parallel libmuster-dev muster \
+for name in libmuster-core libmuster-keras libmuster-tabular libmuster-servers libmuster-stores libmuster-tensorflow libmuster-kerasfiles libmuster-parallel libmuster-tpu libmuster-dev muster \
   muster-board muster-jobs muster-serve muster-train; do
   ls "$work/package/${name}_"*.deb >/dev/null || fail "no package $name: $(cat "$work/cpack.log")"
 done
@@ -63,7 +63,7 @@ endif()
 CMAKE
   cmake -S "$work/$1" -B "$work/$1/build" -G Ninja "-DCMAKE_PREFIX_PATH=$work/root/usr;$prefix_path" >"$work/configure.log" 2>&1
 }
-find_muster all 'COMPONENTS core keras tabular servers stores tensorflow kerasfiles parallel' || fail "$(cat "$work/configure.log")"
+find_muster all 'COMPONENTS core keras tabular servers stores tensorflow kerasfiles parallel tpu' || fail "$(cat "$work/configure.log")"
 # A machine that has no package of one part is told which one is missing.
 find "$work/root" -name 'libmuster-keras.so*' -delete
 find_muster rest '' || fail "$(cat "$work/configure.log")"

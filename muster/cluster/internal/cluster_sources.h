@@ -17,6 +17,7 @@ ClusterSource mpi_source();             // Open MPI, MPICH, Intel MPI, MVAPICH
 ClusterSource slurm_source();           // a step of srun
 ClusterSource sagemaker_source();       // a training job of SageMaker
 ClusterSource kubernetes_source();      // an Indexed Job, also in a JobSet
+ClusterSource tpu_source();             // the hosts of a slice of a TPU
 
 // The same interpretation of a TF_CONFIG as in training. Throws InvalidArgument.
 ResolvedCluster resolve_tf_config_text(const std::string& text, const ResolveOptions& options);

@@ -122,6 +122,22 @@ inline const Variables kSageMaker{{"SM_HOSTS", R"(["algo-2","algo-1"])"},
                                   {"TRAINING_JOB_NAME", "mnist-7"}};
 inline const Variables kIndexedJob{
     {"JOB_COMPLETION_INDEX", "1"}, {"WORLD_SIZE", "3"}, {"HOSTNAME", "train-1"}};
+// GKE, the second host of a slice v5litepod-8 with four chips a host.
+inline const Variables kTpuSlice{{"TPU_NAME", "pool-1"},
+                                 {"TPU_WORKER_ID", "1"},
+                                 {"TPU_WORKER_HOSTNAMES", "train-0.net,train-1.net"},
+                                 {"TPU_ACCELERATOR_TYPE", "v5litepod-8"},
+                                 {"TPU_TOPOLOGY", "2x4"},
+                                 {"TPU_HOST_BOUNDS", "1,2,1"},
+                                 {"TPU_CHIPS_PER_HOST_BOUNDS", "2,2,1"},
+                                 {"TPU_SKIP_MDS_QUERY", "true"}};
+// A process for each chip of two hosts with two chips each: the first process of the second host.
+inline const Variables kTpuChips{{"TPU_PROCESS_ADDRESSES", "a:8476,a:8477,b:8476,b:8477"},
+                                 {"CLOUD_TPU_TASK_ID", "2"},
+                                 {"TPU_PROCESS_PORT", "8476"},
+                                 {"TPU_VISIBLE_CHIPS", "0"},
+                                 {"TPU_PROCESS_BOUNDS", "2,2,1"},
+                                 {"TPU_CHIPS_PER_PROCESS_BOUNDS", "1,1,1"}};
 inline const Files kPodHosts{{"/etc/hosts",
                               "127.0.0.1\tlocalhost\n"
                               "10.0.0.7\ttrain-1.net.default.svc.cluster.local\ttrain-1\n"}};

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "muster/base/environment.h"
+#include "muster/base/error.h"
 #include "muster/cluster/cluster_source.h"
 
 namespace muster::inline v0_1::cluster::internal {

@@ -94,9 +94,7 @@ Fit::Fit(Model& model, const FitOptions& options, int64_t number)
   }
   if (!shows_progress) callbacks_.push_back(std::make_shared<ProgbarLogger>(options.verbose));
   if (impl_.served()) check_served();
-  if (backups_ == nullptr &&
-      (impl_.served() ||
-       scope_.num_local_replicas() != static_cast<size_t>(scope_.num_replicas_in_sync()))) {
+  if (backups_ == nullptr && (impl_.served() || !impl_.all_replicas_are_here(scope_))) {
     make_own_backups();
   }
 }
@@ -206,10 +204,7 @@ bool Fit::train_epoch(int64_t epoch) {
     const bool updated = train_batch(epoch);
     if (updated && stop_if_told(epoch)) break;
     if (step_ == options_.steps_per_epoch) break;
-    if (impl_.stop &&
-        scope_.num_local_replicas() == static_cast<size_t>(scope_.num_replicas_in_sync())) {
-      break;
-    }
+    if (impl_.stop && impl_.all_replicas_are_here(scope_)) break;
     ++batch_;
     fresh_ = true;
   }

@@ -14,6 +14,7 @@
 #include "muster/layers/step_context.h"
 #include "muster/loop/distributed_dataset.h"
 #include "muster/loop/replica_context.h"
+#include "muster/tensor/device_library.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/train/added_losses.h"
 
@@ -320,12 +321,16 @@ Logs Model::Impl::evaluate(const Dataset& data, const EvaluateOptions& given) {
   return logs;
 }
 
+bool Model::Impl::all_replicas_are_here(const distribute::Scope& scope) const {
+  const auto local = static_cast<int>(scope.num_local_replicas());
+  return local * joined_devices(strategy_->device()) == scope.num_replicas_in_sync();
+}
+
 void Model::Impl::assign_from_chief(const std::map<std::string, Tensor>& values) {
   refuse_while_served("to give the model other weights");
   const distribute::Scope here = scope();
   // All processes are in this one.
-  if (static_cast<int>(here.num_local_replicas()) == here.num_replicas_in_sync())
-    return here.assign(values);
+  if (all_replicas_are_here(here)) return here.assign(values);
   const std::vector<VariableSpec> specs = here.variable_specs();
   const auto sum_of = [&](const Tensor& chiefs) {
     return strategy_->run({.training = false}, [&] {

@@ -47,6 +47,7 @@ struct Model::Impl {
     return session().scope();
   }
   const distribute::Strategy& strategy() const { return *strategy_; }
+  bool all_replicas_are_here(const distribute::Scope& scope) const;
   // As the program gave it.
   const distribute::StrategyPtr& given_strategy() const { return given_; }
   // Whether fit() trains on parameter servers. The weights are there while it does. The chief alone

@@ -1,0 +1,146 @@
+// The example `mirrored` on devices of XLA. Each run is a process of its own, because a process has
+// either several devices or one that joins them. MUSTER_PYTHON names the Python with the packages;
+// without it these tests are skipped. `./dev check xla` runs them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "muster/base/temp_directory.h"
+#include "muster/checkpoint/manager.h"
+#include "muster/launch/subprocess.h"
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Words = std::vector<std::string>;
+
+// A step's sums are made in another order there. Float32 rounds at 6e-8, and thirty steps of a
+// small model amplify this.
+constexpr double kRounding = 1e-5;
+
+double largest_difference(const Checkpoint& a, const Checkpoint& b) {
+  EXPECT_EQ(a.tensors.size(), b.tensors.size());
+  double largest = 0;
+  for (const auto& [name, left] : a.tensors) {
+    const Tensor right = b.tensors.at(name).to(kFloat64);
+    const double size = right.abs().max().item<double>();
+    const double error = (left.to(kFloat64) - right).abs().max().item<double>();
+    largest = std::max(largest, size > 0 ? error / size : error);
+  }
+  return largest;
+}
+
+class TpuProgramTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::getenv("MUSTER_PYTHON") == nullptr)
+      GTEST_SKIP() << "MUSTER_PYTHON is not set: ./dev check xla runs this with the packages";
+  }
+
+  static std::string binary(const std::string& name) {
+    const char* const folder = std::getenv("MUSTER_BIN_DIR");
+    EXPECT_NE(folder, nullptr) << "run this test through ctest";
+    return std::string(folder != nullptr ? folder : "") + "/" + name;
+  }
+
+  // Runs a command with these variables, "NAME=value", on top of ours.
+  launch::CompletedProcess run(const Words& variables, const Words& command) {
+    Words all{"env", "TF_CPP_MIN_LOG_LEVEL=2", "PJRT_DEVICE=CPU"};
+    all.insert(all.end(), variables.begin(), variables.end());
+    all.insert(all.end(), command.begin(), command.end());
+    return launch::run_to_end(all, std::chrono::seconds(200));
+  }
+
+  // Trains `mirrored` in the folder `name`, and returns its last checkpoint. Fails the test unless
+  // the program ends with 0.
+  Checkpoint train(const std::string& name, const std::string& strategy, int devices,
+                   int max_steps = 30) {
+    const launch::CompletedProcess ran =
+        run({"CPU_NUM_DEVICES=" + std::to_string(devices)},
+            {binary("mirrored"), "--model_dir=" + (folder_ / name), "--strategy=" + strategy,
+             "--max_steps=" + std::to_string(max_steps)});
+    EXPECT_TRUE(ran.status.ok()) << name << ": " << explain(ran.status) << "\n" << ran.err;
+    said_ = ran.err;
+    const size_t begin = ran.out.find("result: ");
+    EXPECT_NE(begin, std::string::npos) << name << ": " << ran.out << ran.err;
+    if (begin != std::string::npos) result_ = json::parse(ran.out.substr(begin + 8));
+    const auto loaded = CheckpointManager(folder_ / name).load_latest();
+    EXPECT_TRUE(loaded) << name;
+    return loaded ? loaded->checkpoint : Checkpoint();
+  }
+
+  TempDirectory folder_;
+  json result_;       // of the last run
+  std::string said_;  // by the last run
+};
+
+TEST_F(TpuProgramTest, OneTwoAndFourChipsTrainWhatTheCpuTrains) {
+  const Checkpoint cpu = train("cpu", "one_device", 1);
+  const json expected = result_;
+  for (const int chips : {1, 2, 4}) {
+    const Checkpoint tpu = train("tpu" + std::to_string(chips), "tpu", chips);
+    EXPECT_LT(largest_difference(tpu, cpu), kRounding) << chips;
+    EXPECT_NEAR(result_.at("loss").get<double>(), expected.at("loss").get<double>(), kRounding);
+    EXPECT_EQ(result_.at("accuracy"), expected.at("accuracy"));
+    EXPECT_THAT(said_, HasSubstr(chips == 1 ? "TPU: 1 chip of this process computes as one replica"
+                                            : "chips of this process compute as one replica"));
+  }
+}
+
+TEST_F(TpuProgramTest, TwoAndFourReplicasOnDevicesOfTheirOwn) {
+  const Checkpoint cpu = train("cpu", "one_device", 1);
+  EXPECT_LT(largest_difference(train("one", "one_device:xla:0", 1), cpu), kRounding);
+  EXPECT_LT(largest_difference(train("two", "mirrored:xla:0,xla:1", 2), cpu), kRounding);
+  EXPECT_LT(largest_difference(train("four", "mirrored:xla", 4), cpu), kRounding);
+}
+
+TEST_F(TpuProgramTest, TwoProcessesAddTheirGradients) {
+  const Checkpoint cpu = train("cpu", "one_device", 1);
+  const launch::CompletedProcess ran = run(
+      {}, {binary("muster"), "run", "--workers=2", "--", binary("mirrored"),
+           "--model_dir=" + (folder_ / "two"), "--strategy=multi_worker:xla", "--max_steps=30"});
+  EXPECT_TRUE(ran.status.ok()) << explain(ran.status) << "\n" << ran.out << ran.err;
+  EXPECT_LT(largest_difference(CheckpointManager(folder_ / "two").load_latest()->checkpoint, cpu),
+            kRounding);
+}
+
+TEST_F(TpuProgramTest, ARunContinuesOnTheCpuAndOnOtherChips) {
+  const Checkpoint whole = train("whole", "one_device", 1, 30);
+  train("parts", "tpu", 4, 10);
+  train("parts", "one_device", 1, 20);
+  EXPECT_LT(largest_difference(train("parts", "tpu", 2, 30), whole), kRounding);
+}
+
+// libtpu may be installed or not: the program says what is missing before it starts that.
+TEST_F(TpuProgramTest, AMachineWithoutAChipIsToldSo) {
+  const launch::CompletedProcess ran =
+      run({"PJRT_DEVICE=TPU", "TPU_WORKER_ID=0", "TPU_WORKER_HOSTNAMES=localhost"},
+          {binary("mirrored"), "--model_dir=" + (folder_ / "m"), "--strategy=tpu"});
+  EXPECT_FALSE(ran.timed_out);
+  EXPECT_EQ(ran.status.signal, 0);
+  EXPECT_NE(ran.status.code, 0);
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("this machine has no chip of a TPU"),
+                             HasSubstr("set PJRT_DEVICE=CPU")));
+}
+
+TEST_F(TpuProgramTest, APythonWithoutThePackagesIsNamed) {
+  const launch::CompletedProcess ran =
+      run({"MUSTER_PYTHON=/none/python3"},
+          {binary("mirrored"), "--model_dir=" + (folder_ / "m"), "--strategy=tpu"});
+  EXPECT_EQ(ran.status.signal, 0);
+  EXPECT_NE(ran.status.code, 0);
+  EXPECT_THAT(ran.err, HasSubstr("/none/python3 is not a Python that runs"));
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1

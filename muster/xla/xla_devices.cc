@@ -1,0 +1,126 @@
+#include "muster/xla/xla_devices.h"
+
+#include <cstdlib>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+
+#include "muster/xla/python_interpreter.h"
+
+namespace muster::inline v0_1::xla {
+namespace {
+
+constexpr const char* kSource = R"py(
+import os
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # XLA warns with each program that it compiles
+import torch
+import torch_xla
+import torch_xla.debug.metrics
+import torch_xla.runtime
+from torch_xla._internal import tpu
+
+def start():
+    # libtpu would wait for a chip that is not there, or end the process.
+    if os.environ.get("PJRT_DEVICE") == "TPU" and tpu.num_available_chips() == 0:
+        raise RuntimeError("this machine has no chip of a TPU, and PJRT_DEVICE is TPU\n"
+                           "run the program on a TPU VM or in GKE, or set PJRT_DEVICE=CPU")
+    # This makes torch_xla's object of the thread: its current device.
+    torch_xla._XLAC._xla_get_default_device()
+
+def count(_):
+    start()
+    return torch_xla.runtime.addressable_device_count()
+
+def join(_):
+    import numpy
+    from torch_xla.distributed import spmd
+    torch_xla.runtime.use_spmd()
+    start()
+    devices = torch_xla.runtime.global_runtime_device_count()
+    own = torch_xla.runtime.addressable_runtime_device_count()
+    if own != devices:
+        raise RuntimeError(f"the runtime of this process has {devices} chips, and {own} of them are its own\n"
+                           "use multi_worker_mirrored() with devices xla on several hosts: docs/tpu.md")
+    mesh = spmd.Mesh(numpy.arange(devices), (devices,), ("data",))
+
+    def shard_rows(batch):
+        spmd.mark_sharding(batch, mesh, ("data",) + (None,) * (batch.dim() - 1))
+
+    global operations  # they exist as long as this object
+    operations = torch.library.Library("muster", "DEF")
+    operations.define("shard_rows(Tensor batch) -> ()")
+    operations.impl("shard_rows", shard_rows, "XLA")
+    return devices
+
+def run_recorded(device):
+    # Not waited for: the next read of a tensor waits.
+    torch_xla._XLAC._xla_step_marker(f"xla:{device}", [], wait=False, reset_scope=True)
+
+def compilations(_):
+    return torch_xla.debug.metrics.counter_value("UncachedCompile") or 0
+
+def runs(_):
+    return compilations(_) + (torch_xla.debug.metrics.counter_value("CachedCompile") or 0)
+
+def seed(packed):
+    torch_xla._XLAC._xla_set_rng_seed(packed >> 8, f"xla:{packed & 255}")
+)py";
+
+class XlaDevices final : public DeviceLibrary {
+ public:
+  explicit XlaDevices(const PythonInstallation& python) : python_(python, kSource) {}
+
+  int count() override {
+    // It does not change, and core asks for each device that a program names.
+    const std::lock_guard lock(starting_);
+    if (count_ < 0) count_ = started_by("count");
+    return count_;
+  }
+  int join() override {
+    const std::lock_guard lock(starting_);
+    if (count_ >= 0) {
+      throw std::runtime_error(
+          "the program has named one of the devices before it joined all of them\ncall "
+          "distribute::tpu() before one_device(\"xla:0\") and the like");
+    }
+    const int joined = started_by("join");
+    count_ = 1;
+    return joined;
+  }
+  void run_recorded(int device) override { python_.call("run_recorded", device); }
+  int64_t compilations() override { return python_.call("compilations"); }
+  int64_t runs() override { return python_.call("runs"); }
+  void seed(int device, uint64_t seed) override {
+    // torch_xla takes a seed of 64 bits with a sign; Python's call takes one number for both.
+    python_.call("seed", static_cast<int64_t>(((seed >> 9) << 8) | static_cast<uint64_t>(device)));
+  }
+
+ private:
+  int started_by(const char* function) const {
+    const auto number = static_cast<int>(python_.call(function));
+    python_.run_exit_functions_later();
+    return number;
+  }
+
+  const PythonInterpreter python_;
+  std::mutex starting_;
+  int count_ = -1;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceLibrary> make_xla_devices(const PythonInstallation& python) {
+  return std::make_unique<XlaDevices>(python);
+}
+
+}  // namespace muster::inline v0_1::xla
+
+extern "C" __attribute__((visibility("default"))) muster::DeviceLibrary*
+muster_make_device_library_1(const char* libtorch_version) {
+  using namespace muster::xla;
+  const char* const given = std::getenv("MUSTER_PYTHON");
+  const PythonInstallation python =
+      ask_python(given != nullptr && *given != '\0' ? given : "python3");
+  check_packages(python, libtorch_version);
+  return make_xla_devices(python).release();
+}
