@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 bin=build/release/bin
 out=build/bench
-all=(tax summaries evaluation mnist originals busy resnet gpu linear tabular trees workers parallel start servers layers optimizers predictor serve input records buckets csv columns images loopback all_reduce network)
+all=(tax summaries evaluation mnist originals busy resnet gpu linear tabular trees workers parallel start saves servers layers optimizers predictor serve input records buckets csv columns images loopback all_reduce network)
 names=() quick=() images=() beside=() part=() targets=
 for word in "$@"; do
   case $word in
@@ -96,6 +96,8 @@ commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
       benchmarks/network.sh "$bin" "$out/digits" "$figures" "${quick[@]}"
     elif [ "$name" = input ] || [ "$name" = csv ] || [ "$name" = columns ]; then
       "$bin/${name}_benchmark" --json="$figures" "${quick[@]}"
+    elif [ "$name" = saves ]; then
+      "$bin/saves_benchmark" "${part[@]}" "${quick[@]}" 2>/dev/null
     elif [ "$name" = start ]; then
       "$bin/start_benchmark" "${quick[@]}"
     elif [ "$name" = originals ]; then

@@ -247,7 +247,7 @@ class ClusterCoordinator::Impl {
       made = replica_->engine().save({.inputs = [] { return nlohmann::json::object(); },
                                       .notes = options_.notes,
                                       .writer = [&]() -> CheckpointWriter& { return *writer_; },
-                                      .may_fail = patient ? &failed_saves_ : nullptr});
+                                      .way = {.may_fail = patient ? &failed_saves_ : nullptr}});
     });
     if (!made.saved) return "";
     log::event("saved", {{"global_step", replica_->engine().step()}, {"checkpoint", made.prefix}},

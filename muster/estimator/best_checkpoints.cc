@@ -113,6 +113,7 @@ void BestList::read() {
 void BestList::note(const std::string& evaluation, const std::string& prefix,
                     const EvalResult& result) {
   if (evaluation != policy_.evaluation || prefix.empty()) return;
+  const std::lock_guard lock(mutex_);
   const auto found = result.find(policy_.metric);
   if (found == result.end()) {
     std::string names;
@@ -138,6 +139,7 @@ void BestList::note(const std::string& evaluation, const std::string& prefix,
 }
 
 bool BestList::holds(const std::string& prefix) {
+  const std::lock_guard lock(mutex_);
   read();
   return std::ranges::any_of(best_, [&](const auto& one) { return one.prefix == prefix; });
 }

@@ -392,6 +392,7 @@ TrainResult Estimator::Impl::train_to_end(const InputFn& input_fn, const TrainOp
   trainer.keep_checkpoint_every_n_hours =
       config.keep_checkpoint_every_n_hours / std::chrono::hours(1);
   trainer.max_failed_saves = config.max_failed_saves;
+  trainer.asynchronous_saves = config.asynchronous_saves;
   trainer.hooks = options.hooks;
   trainer.non_finite = config.non_finite;
   trainer.non_finite_limit = config.non_finite_limit;

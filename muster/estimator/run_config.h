@@ -53,6 +53,10 @@ struct MUSTER_EXPORT RunConfig {
   // failure ends it. The first and the last save of a run must succeed. Unset: 2 if model_dir is in
   // a bucket, 0 on a disk. 0 or more; the chief's value applies.
   std::optional<int64_t> max_failed_saves{};
+  // Whether the chief copies its state at a save and continues, while a thread writes the
+  // checkpoint. It then needs memory for its state twice, and Hook::after_save() is called some
+  // steps later. The first and the last save of a run stop it in any case. The same on all workers.
+  bool asynchronous_saves = true;
   // Also keep the best checkpoints, ranked by the evaluations of train_and_evaluate(). Unset: none.
   std::optional<KeepBest> keep_best{};
   // How often to log progress, train_metrics and rates: after the first step, and then after this

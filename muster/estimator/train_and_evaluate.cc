@@ -161,9 +161,8 @@ TrainAndEvaluateResult train_and_evaluate(Estimator& estimator, const TrainSpec&
            }},
       link ? &*link : nullptr);
   TrainCallbacks callbacks;
-  callbacks.after_save = [&](int64_t step, const std::string& prefix,
-                             distribute::Replica& replica) {
-    evaluations.after_save(step, prefix, replica);
+  callbacks.after_save = [&](int64_t step, const Saved& saved, distribute::Replica& replica) {
+    evaluations.after_save(step, saved, replica);
   };
   callbacks.at_end = [&](int64_t step, bool trained, distribute::Replica& replica) {
     evaluations.at_end(step, trained, replica);

@@ -146,6 +146,56 @@ TEST(LoopCheckpointsTest, ASaveThatMayFailIsTriedAgain) {
   store.clear();
 }
 
+// Each checkpoint has the numbers of its step, however many steps follow while it is written; and
+// what goes wrong reaches a later call.
+TEST(LoopCheckpointsTest, AThreadWritesTheCheckpointOfItsStep) {
+  MemoryStore& store = memory_store();
+  const std::string dir = "mem://loops/mine";
+  for (const auto& strategy : {one_device(), mirrored({.replicas = 2})}) {
+    store.clear();
+    std::vector<Checkpoint> states;
+    {
+      const auto scope = strategy->scope(alone());
+      Line line(strategy);
+      for (int64_t step = 1; step <= 6; ++step) {
+        line.train();
+        states.push_back(scope.state());
+        EXPECT_EQ(scope.save(dir, {.keep_checkpoint_max = 0, .asynchronous = step < 6}),
+                  fmt::format("{}/model.ckpt-{}", dir, step));
+      }
+    }
+    for (const Checkpoint& state : states) {
+      const Checkpoint saved =
+          CheckpointManager(dir).load(fmt::format("{}/model.ckpt-{}", dir, state.global_step));
+      for (const auto& [name, value] : state.tensors)
+        EXPECT_TRUE(saved.tensors.at(name).equal(value)) << name << " of " << state.global_step;
+    }
+    {
+      const auto scope = strategy->scope(alone());
+      Line line(strategy);
+      const std::string other = dir + "2";
+      const auto step_and_save = [&] {
+        line.train();
+        return scope.save(other, {.max_failed_saves = 1, .asynchronous = true});
+      };
+      for (int i = 0; i < 2; ++i) step_and_save();
+      scope.end_saving(other);
+      EXPECT_EQ(CheckpointManager(other).latest(), other + "/model.ckpt-2");
+      fail_saves();
+      ::testing::internal::CaptureStderr();
+      const Error error = error_of([&] {
+        for (int i = 0; i < 4; ++i) step_and_save();
+      });
+      log::flush();
+      EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+                  HasSubstr("1 of 1 allowed failures in a row"));
+      EXPECT_THAT(error.message(), HasSubstr("2 saves in a row failed, and no more may"));
+      EXPECT_EQ(CheckpointManager(other).latest(), other + "/model.ckpt-2");
+    }
+  }
+  store.clear();
+}
+
 // While a save failed somebody else took the directory: no patience helps there.
 TEST(LoopCheckpointsTest, WhoLostTheDirectoryDoesNotGoOn) {
   MemoryStore& store = memory_store();

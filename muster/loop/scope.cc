@@ -51,7 +51,10 @@ void Scope::apply_accumulated() const { loop_->apply_accumulated(); }
 bool Scope::should_stop() const { return loop_->should_stop(); }
 void Scope::stop() const { loop_->stop(); }
 std::string Scope::save(const std::string& model_dir, const SaveOptions& options) const {
-  return loop_->save(model_dir, options, {}).prefix;
+  const Saved made = loop_->save(model_dir, options, {});
+  // A thread writes it.
+  if (made.await) return join_path(model_dir, fmt::format("model.ckpt-{}", step()));
+  return made.prefix;
 }
 bool Scope::restore(const std::string& model_dir) const { return loop_->restore(model_dir); }
 void Scope::end_saving(const std::string& model_dir) const { loop_->end_saving(model_dir); }

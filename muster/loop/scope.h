@@ -79,6 +79,14 @@ struct SaveOptions {
   // right for the save after the loop. The first save of a scope, and a save when should_stop() is
   // true, must succeed. 0 or more, the same on all processes.
   int64_t max_failed_saves = 0;
+  // Whether save() returns when the chief has copied the state, while a thread writes the
+  // checkpoint. The next save(), end_saving() and the end of the scope wait for it; run() and
+  // save() throw its error; at the end of the scope it decides the exit code of run_main(). The
+  // chief needs memory for its state twice. Choose it for the saves in a loop, and leave it out for
+  // the save after the loop: then that call throws what goes wrong. The first save of a scope, a
+  // save when should_stop() is true, and saves on parameter servers wait in any case. The same on
+  // all processes.
+  bool asynchronous = false;
 };
 
 // An entered strategy. The replicas live as long as the outermost scope. Scopes of one strategy may
@@ -148,17 +156,19 @@ class MUSTER_EXPORT Scope {
   [[noreturn]] void stop() const;
   // Saves variables, optimizer slots, the number of updates and the positions of this scope's data
   // sets as the checkpoint model_dir/model.ckpt-<step>, the file an Estimator writes. All processes
-  // call it after the same run(); when it returns, the file is there. The chief writes, and returns
-  // its prefix, or "" when the save failed and SaveOptions::max_failed_saves allows it; the others
-  // return "". On parameter servers only the chief saves, whenever it calls this, with the
-  // positions of all workers, while they continue; if it has restored and made no step yet, it does
-  // not save. Throws InvalidArgument before anything was trained and while batches wait for an
-  // update; NonFinite if a variable is not finite; Unavailable if another program writes to
-  // model_dir, or has saved there since restore(); Cancelled if ScopeOptions::cancelled ends the
-  // wait for that program; and the errors of CheckpointManager::save(). From the first save until
-  // the scope ends, model_dir is locked for other programs.
+  // call it after the same run(); when it returns, the file is there, unless
+  // SaveOptions::asynchronous is set. The chief writes, and returns its prefix, or "" when the save
+  // failed and SaveOptions::max_failed_saves allows it; the others return "". On parameter servers
+  // only the chief saves, whenever it calls this, with the positions of all workers, while they
+  // continue; if it has restored and made no step yet, it does not save. Throws InvalidArgument
+  // before anything was trained and while batches wait for an update; NonFinite if a variable is
+  // not finite; Unavailable if another program writes to model_dir, or has saved there since
+  // restore(); Cancelled if ScopeOptions::cancelled ends the wait for that program; and the errors
+  // of CheckpointManager::save(). From the first save until the scope ends, model_dir is locked for
+  // other programs.
   std::string save(const std::string& model_dir, const SaveOptions& options = {}) const;
-  // Unlocks model_dir for other programs, before the scope ends.
+  // Unlocks model_dir for other programs, before the scope ends. All processes call it if the last
+  // save was asynchronous: it waits for that save, and throws its error.
   void end_saving(const std::string& model_dir) const;
   // Continues from the newest good checkpoint of model_dir, written by save() or by an Estimator
   // with the same variables; returns false when there is none. step() is set at once; variables and

@@ -24,6 +24,7 @@
 #include "muster/tensor/libtorch.h"
 #include "muster/train/checkpoint_writer.h"
 #include "muster/train/save_together.h"
+#include "muster/train/state_copy.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -57,7 +58,7 @@ class LoopCheckpoint::Impl {
        const LoopCheckpointOptions& options)
       : cluster_(std::move(cluster)), directory_(std::move(directory)), options_(options) {
     saver_ = std::make_shared<Cluster::Impl::Saver>(
-        Cluster::Impl::Saver{.save_with_others = [this] { (void)write(0); },
+        Cluster::Impl::Saver{.save_with_others = [this] { (void)write(0, {}); },
                              .share = [this](int root) { share(root); }});
     number_ = cluster_->add_saver(saver_);
   }
@@ -97,7 +98,7 @@ class LoopCheckpoint::Impl {
     });
   }
 
-  std::string save(int64_t step) {
+  std::string save(int64_t step, const LoopSaveOptions& options) {
     if (step < 0) {
       throw invalid_argument(fmt::format("LoopCheckpoint::save() was given the step {}", step),
                              "count updates from 0");
@@ -105,7 +106,7 @@ class LoopCheckpoint::Impl {
     return cluster_->call({.kind = internal::CallMeeting::Kind::kSave,
                            .number = number_,
                            .text = fmt::format("LoopCheckpoint::save() to \"{}\"", directory_)},
-                          [&] { return write(step); });
+                          [&] { return write(step, options); });
   }
 
   std::map<std::string, std::shared_ptr<torch::nn::Module>> modules;
@@ -122,9 +123,10 @@ class LoopCheckpoint::Impl {
  private:
   distribute::Replica& replica() { return cluster_->replica(); }
 
-  // All workers call it; `step` is that of those that have data.
-  std::string write(int64_t step) {
+  // All workers call it; step and options are those of workers that have data.
+  std::string write(int64_t step, const LoopSaveOptions& options) {
     torch::NoGradGuard no_grad;
+    (void)pending_.settle(replica(), fmt::format("the save of step {}", step));
     cluster_->sync_buffers();
     json positions = json::object();
     for (const auto& [name, reader] : readers) {
@@ -133,28 +135,40 @@ class LoopCheckpoint::Impl {
     json data_positions = json::object();
     for (const auto& [name, each] : data) data_positions[name] = each->save();
     int64_t newest = step;
-    for (const std::string& told : replica().group().gather_text("step", std::to_string(step)))
-      newest = std::max(newest, static_cast<int64_t>(std::stoll(told)));
-    if (replica().is_chief()) check_finite(newest);
-    return save_together(
-               replica(),
-               [&]() -> CheckpointWriter& {
-                 if (!writer_)
-                   writer_.emplace(directory_,
-                                   CheckpointManagerOptions{.keep_checkpoint_max =
-                                                                options_.keep_checkpoint_max},
-                                   [this] { return cluster_->cancelled(); });
-                 return *writer_;
-               },
-               [&](CheckpointWriter& writer) {
-                 return writer.save(
-                     {.tensors = state(),
-                      .global_step = newest,
-                      .inputs = json{{"readers", positions}, {"data", data_positions}}.dump(),
-                      .notes = {{"program", "LoopCheckpoint"}}});
-               },
-               {}, nullptr)
-        .prefix;
+    bool asynchronous = false;
+    const json mine = {step, options.asynchronous};
+    for (const std::string& text : replica().group().gather_text("step", mine.dump())) {
+      const json told = json::parse(text);
+      newest = std::max(newest, told[0].get<int64_t>());
+      asynchronous |= told[1].get<bool>();
+    }
+    const bool aside = asynchronous && saved_before_;
+    saved_before_ = true;
+    std::map<std::string, Tensor> tensors;
+    if (replica().is_chief()) {
+      tensors = state();
+      if (aside) tensors = copy_.of(tensors);
+      if (!aside || !copy_.all_finite()) check_finite(newest);
+    }
+    const Saved made = save_together(
+        replica(),
+        [&]() -> CheckpointWriter& {
+          if (!writer_)
+            writer_.emplace(
+                directory_,
+                CheckpointManagerOptions{.keep_checkpoint_max = options_.keep_checkpoint_max},
+                [this] { return cluster_->cancelled(); });
+          return *writer_;
+        },
+        [&] {
+          return Checkpoint{.tensors = std::move(tensors),
+                            .global_step = newest,
+                            .inputs = json{{"readers", positions}, {"data", data_positions}}.dump(),
+                            .notes = {{"program", "LoopCheckpoint"}}};
+        },
+        {}, {.aside = aside ? &pending_ : nullptr});
+    if (made.await) return join_path(directory_, fmt::format("model.ckpt-{}", newest));
+    return made.prefix;
   }
 
   // The last good checkpoint must not make room for one that nothing can continue from.
@@ -299,6 +313,9 @@ class LoopCheckpoint::Impl {
   int number_ = 0;  // of saver_
   std::vector<std::string> names_;
   std::optional<CheckpointWriter> writer_;  // on the chief, from the first save on
+  bool saved_before_ = false;
+  StateCopy copy_;  // on the chief
+  PendingSave pending_;
 };
 
 LoopCheckpoint& LoopCheckpoint::add_module(const std::string& name,
@@ -348,7 +365,9 @@ LoopCheckpoint& LoopCheckpoint::add(const std::string& name, const WorkerData& d
 }
 
 int64_t LoopCheckpoint::restore() { return impl_->restore(); }
-std::string LoopCheckpoint::save(int64_t step) { return impl_->save(step); }
+std::string LoopCheckpoint::save(int64_t step, const LoopSaveOptions& options) {
+  return impl_->save(step, options);
+}
 
 LoopCheckpoint Cluster::checkpoint(const std::string& directory) {
   return checkpoint(directory, {});

@@ -34,6 +34,16 @@ struct LoopCheckpointOptions {
   int keep_checkpoint_max = 5;  // the newest ones; 0 keeps all
 };
 
+// Options of LoopCheckpoint::save().
+struct LoopSaveOptions {
+  // Whether save() returns when the chief has copied the state, while a thread writes the
+  // checkpoint. The next save() waits for it and throws its error; so does the end of this object,
+  // which only logs the error. The chief needs memory for its state twice. Choose it for the saves
+  // in a loop, and leave it out for the save after the loop. The first save waits in any case. The
+  // same on all workers.
+  bool asynchronous = false;
+};
+
 class MUSTER_EXPORT LoopCheckpoint {
  public:
   // Adds a module: its parameters and buffers. Several things of one name: InvalidArgument. What is
@@ -74,8 +84,9 @@ class MUSTER_EXPORT LoopCheckpoint {
   // without ".safetensors" on the chief, "" on the other workers. All workers call it together,
   // after the same step; workers that have joined take part. Throws NonFinite, and saves
   // nothing, when a parameter or buffer is not finite; Unavailable when another program writes the
-  // directory; and what CheckpointManager::save() throws.
-  std::string save(int64_t step);
+  // directory; and what CheckpointManager::save() throws. When it returns, the file is there,
+  // unless LoopSaveOptions::asynchronous is set.
+  std::string save(int64_t step, const LoopSaveOptions& options = {});
 
  private:
   friend class Cluster;

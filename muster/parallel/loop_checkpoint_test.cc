@@ -10,6 +10,7 @@
 
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
+#include "muster/checkpoint/manager.h"
 #include "tests/support/cluster_workers.h"
 
 namespace muster::inline v0_1 {
@@ -86,6 +87,34 @@ TEST(LoopCheckpointTest, ARunThatIsContinuedHasTheBitsOfOneThatWasNot) {
   for (size_t i = 0; i < whole.size(); ++i) EXPECT_TRUE(whole[i].equal(parts[i]));
 }
 
+// The numbers change while a thread writes those of an earlier step.
+TEST(LoopCheckpointTest, AThreadWritesTheStateOfItsStep) {
+  const TempDirectory directory;
+  Cluster cluster(alone());
+  torch::nn::Linear layer(300, 300);
+  torch::optim::SGD sgd(layer->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  int64_t number = 0;
+  auto checkpoint =
+      cluster.checkpoint(directory.path(), LoopCheckpointOptions{.keep_checkpoint_max = 0});
+  checkpoint.add("net", layer).add("sgd", sgd).add("number", number);
+  std::vector<Tensor> weights;
+  for (int64_t step = 1; step <= 6; ++step) {
+    sgd.zero_grad();
+    layer(random({2, 300}, uint64_t(step))).pow(2).mean().backward();
+    sgd.step();
+    number = step;
+    weights.push_back(layer->weight.detach().clone());
+    EXPECT_EQ(checkpoint.save(step, {.asynchronous = step < 6}),
+              directory.path() + "/model.ckpt-" + std::to_string(step));
+  }
+  for (size_t step = 1; step <= 6; ++step) {
+    const Checkpoint saved = CheckpointManager(directory.path())
+                                 .load(directory.path() + "/model.ckpt-" + std::to_string(step));
+    EXPECT_TRUE(saved.tensors.at("net/weight").equal(weights[step - 1])) << step;
+    EXPECT_EQ(saved.tensors.at("number").item<int64_t>(), static_cast<int64_t>(step));
+  }
+}
+
 TEST(LoopCheckpointTest, ARunIsContinuedOnAnotherNumberOfWorkers) {
   const TempDirectory directory;
   const std::string model = directory.path() + "/model";
@@ -95,7 +124,10 @@ TEST(LoopCheckpointTest, ARunIsContinuedOnAnotherNumberOfWorkers) {
   EXPECT_EQ(train(one, model, 6).restored, 5);
 }
 
-TEST(LoopCheckpointTest, AWorkerWithoutDataTakesPartInSaves) {
+class LoopCheckpointWayTest : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Ways, LoopCheckpointWayTest, ::testing::Bool());
+
+TEST_P(LoopCheckpointWayTest, AWorkerWithoutDataTakesPartInSaves) {
   const TempDirectory directory;
   const auto run = [&](Cluster& cluster, int64_t steps, bool restores) {
     const torch::nn::Linear plain(3, 1);
@@ -109,7 +141,7 @@ TEST(LoopCheckpointTest, AWorkerWithoutDataTakesPartInSaves) {
       sgd.zero_grad();
       net(torch::ones({2, 3})).sum().backward();
       sgd.step();
-      if (step % 2 == 1) checkpoint.save(step + 1);
+      if (step % 2 == 1) checkpoint.save(step + 1, {.asynchronous = GetParam()});
     }
     cluster.join();
     return plain->weight.detach().clone();

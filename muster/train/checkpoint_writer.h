@@ -3,10 +3,12 @@
 #pragma once
 
 #include <functional>
+#include <future>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "muster/base/clock.h"
 #include "muster/base/export.h"
 #include "muster/checkpoint/directory_lock.h"
 #include "muster/checkpoint/manager.h"
@@ -23,6 +25,10 @@ class MUSTER_PART_EXPORT CheckpointWriter {
   explicit CheckpointWriter(const std::string& model_dir,
                             const CheckpointManagerOptions& options = {},
                             const std::function<bool()>& cancelled = {});
+  // Waits for a save that begin() began, and logs its failure.
+  ~CheckpointWriter();
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
   // Which checkpoints are kept, from the next save on; of the same file system.
   void set_options(const CheckpointManagerOptions& options);
@@ -33,10 +39,22 @@ class MUSTER_PART_EXPORT CheckpointWriter {
   // As CheckpointManager::save(), after check().
   std::string save(const Checkpoint& checkpoint);
 
+  // Begins the same save on a thread of its own, and returns. The values of the tensors must not
+  // change until finish(), and no other call is allowed before it except is_done(). The thread has
+  // a low priority: the steps of the run come first.
+  void begin(Checkpoint checkpoint);
+  // Whether finish() returns at once.
+  bool is_done() const { return is_done_within(Seconds(0)); }
+  // The same, after waiting for that at most so long.
+  bool is_done_within(Seconds time) const;
+  // Waits for the save. Returns what save() returns, and throws what it throws.
+  std::string finish();
+
  private:
   std::optional<CheckpointManager> checkpoints_;  // always set
   std::optional<DirectoryLock> lock_;
   std::optional<StoreClaim> claim_;
+  std::future<std::string> begun_;  // the last member: its destructor waits for the thread
 };
 
 }  // namespace muster::inline v0_1

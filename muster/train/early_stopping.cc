@@ -75,7 +75,8 @@ class StopIf : public Hook {
   void after_step(const StepInfo& info) override {
     if (decides_ && timer_.due(info.global_step) && read_news()) decide(info.global_step);
   }
-  void after_save(int64_t, const std::string&) override {
+  // Not in after_save(), which may come some steps after the pause of its save.
+  void before_save(int64_t) override {
     saving_ = true;
     named_.clear();
   }

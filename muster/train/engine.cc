@@ -301,6 +301,8 @@ Saved Engine::save(const Save& save) {
   checkpoint.epoch = save.epoch;
   checkpoint.tensors = replica_.state().gather_for_checkpoint();
   json positions = save.inputs();
+  const bool copies = save.way.aside != nullptr && replica_.is_chief();
+  if (copies) checkpoint.tensors = copy_.of(checkpoint.tensors);
   checkpoint.tensors.insert(kept_.begin(), kept_.end());
   const auto& cut = replica_.state().cut();
   if (cut) {
@@ -312,7 +314,9 @@ Saved Engine::save(const Save& save) {
   checkpoint.global_step = step_;
   checkpoint.inputs = positions.dump();
   if (replica_.is_chief()) {
-    auto bad = find_non_finite(replica_.variables(), checkpoint.tensors);
+    std::optional<std::string> bad;
+    if (!copies || !copy_.all_finite())
+      bad = find_non_finite(replica_.variables(), checkpoint.tensors);
     if (cut && !cut->non_finite.empty()) bad = cut->non_finite;
     if (bad) {
       throw Error(
@@ -323,12 +327,12 @@ Saved Engine::save(const Save& save) {
   }
   return save_together(
       replica_, save.writer,
-      [&](CheckpointWriter& to) {
+      [&] {
         if (cut && cut->failed) throw *cut->failed;
         if (save.notes) checkpoint.notes = save.notes();
-        return to.save(checkpoint);
+        return std::move(checkpoint);
       },
-      save.saved, save.may_fail);
+      save.saved, save.way);
 }
 
 }  // namespace muster::inline v0_1

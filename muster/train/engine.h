@@ -24,6 +24,7 @@
 #include "muster/optim/train_op.h"
 #include "muster/tensor/batch.h"
 #include "muster/train/save_together.h"
+#include "muster/train/state_copy.h"
 
 namespace muster::inline v0_1 {
 
@@ -131,10 +132,11 @@ class MUSTER_PART_EXPORT Engine {
     std::function<std::map<std::string, std::string>()> notes{};
     std::function<CheckpointWriter&()> writer{};             // on the chief
     std::function<void(const std::string& prefix)> saved{};  // on the chief, once it is there
-    FailedSaves* may_fail = nullptr;                         // as save_together() takes it
+    SaveWay way{};                                           // as save_together() takes it
   };
-  // Saves the state of this step, by save_together(): all replicas call it. Throws NonFinite, and
-  // saves nothing, when a variable is not finite; and what save_together() throws.
+  // Saves the state of this step, by save_together(): all replicas call it. If a thread writes the
+  // checkpoint, this call makes the copy that it writes. Throws NonFinite, and saves nothing, when
+  // a variable is not finite; and what save_together() throws.
   Saved save(const Save& save);
 
   // The clean end: all replicas are through.
@@ -171,6 +173,7 @@ class MUSTER_PART_EXPORT Engine {
   std::string restored_from_;
   std::unique_ptr<nlohmann::json> restored_inputs_;
   std::map<std::string, std::string> restored_notes_;
+  StateCopy copy_;  // on the chief, for the thread that writes a checkpoint
 };
 
 }  // namespace muster::inline v0_1

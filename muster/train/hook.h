@@ -13,6 +13,13 @@
 //   [after_profile]           after the steps that a hook asked to record
 //   end or on_error           once
 //
+// With RunConfig::asynchronous_saves, the default, a thread writes most checkpoints while the run
+// makes steps. after_save() is then called when the checkpoint is written: before an evaluation of
+// it, otherwise after a later after_step(), at the latest before the next before_save() and before
+// end(). after_pause() follows before_save(), or the evaluation. Where a hook ends the run at a
+// save, it should do so in before_save(): then the run ends with that step, however long the write
+// takes.
+//
 // A loss that is not finite is noticed before after_step() and before a save. After a roll back the
 // steps of before_step() continue from the step of the saved checkpoint.
 //
@@ -134,9 +141,10 @@ class MUSTER_EXPORT Hook {
   virtual void before_step(int64_t /*global_step*/) {}
   // Called after every step, on every worker that has the hook.
   virtual void after_step(const StepInfo& /*info*/) {}
-  // Called before a checkpoint is written. Only on the chief.
+  // Called before a checkpoint is copied or written, at its step. Only on the chief.
   virtual void before_save(int64_t /*global_step*/) {}
-  // Called after a checkpoint was written. Only on the chief.
+  // Called after the checkpoint of step `global_step` was written, between two steps. Only on the
+  // chief. With asynchronous saves the run may have made further steps.
   virtual void after_save(int64_t /*global_step*/, const std::string& /*prefix*/) {}
   // Called after an evaluation during training, with its step and the name of its EvalSpec or
   // EvaluateOptions. `results` are those of Estimator::evaluate(). Only on the chief.

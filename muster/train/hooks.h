@@ -32,7 +32,7 @@ struct StopAtStepOptions {
 // InvalidArgument unless exactly one option is set, to 1 or more.
 MUSTER_EXPORT std::shared_ptr<Hook> stop_at_step(const StopAtStepOptions& options);
 
-// Ends the run when a checkpoint of `last_step` or later is saved: the last step is one at which
+// Ends the run when a checkpoint of `last_step` or later is due: the last step is one at which
 // RunConfig saves, or, with several workers, the step after it. Throws InvalidArgument if it is
 // below 1.
 MUSTER_EXPORT std::shared_ptr<Hook> stop_at_checkpoint_step(int64_t last_step);

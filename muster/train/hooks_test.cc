@@ -99,9 +99,9 @@ TEST(StopAtCheckpointStepTest, WaitsForACheckpoint) {
   const RunControl control;
   const auto hook = hooks::stop_at_checkpoint_step(15);
   hook->begin({.control = control});
-  hook->after_save(10, "m/model.ckpt-10");
+  hook->before_save(10);
   EXPECT_FALSE(control.stop_requested());
-  hook->after_save(20, "m/model.ckpt-20");
+  hook->before_save(20);
   EXPECT_TRUE(control.stop_requested());
   EXPECT_THAT(message_of([] { hooks::stop_at_checkpoint_step(0); }), HasSubstr("1 or more"));
 }

@@ -87,7 +87,7 @@ TEST(ProfilerTest, WritesTheSecondStepAndThenEverySoMany) {
   TempDirectory directory;
   TrainerOptions options = with_hooks(directory.path(), {hooks::profiler({.every = {.steps = 4}})});
   options.save_checkpoints_steps = 6;
-  options.after_save = [](int64_t, const std::string&, distribute::Replica&) {};
+  options.after_save = [](int64_t, const Saved&, distribute::Replica&) {};
   train(two_weights, twelve_batches(), options);
   EXPECT_THAT(timelines_in(directory.path()),
               ElementsAre("timeline-10.json", "timeline-2.json", "timeline-6.json"));

@@ -32,11 +32,12 @@ RunDriver::End RunDriver::run(const Plan& plan) {
       break;
     }
     course_.after_step(made);
+    saves_.look();
     // A request to stop after a step means a step that was made: all replicas continue to it.
     bool stops = (made.stop && made.finite) || stops_alone();
     // The first save of a run shows that it can be saved.
     if (saves_.due(engine_.step(), made.save))
-      save({.notify = !stops, .must = !plan.continues && !saves_.any()});
+      save({.notify = !stops, .must = stops || (!plan.continues && !saves_.any())});
     course_.after_step_and_save(made);
     stops |= stops_alone();
     if (!stops) continue;
@@ -52,7 +53,7 @@ RunDriver::End RunDriver::run(const Plan& plan) {
     if (replica_.is_chief()) end_if_told();
   }
   course_.after_last_step();
-  if (saves_.lacks(engine_.step())) save({.must = true});
+  if (lacks()) save({.must = true});
   return end;
 }
 
@@ -78,7 +79,7 @@ void RunDriver::end_on_request() {
   const auto reason = StopReason::agree(replica_.group(), stop_signal() != 0);
   if (!reason) return;  // the course's request, here or elsewhere
   end_steps(End::kTold);
-  if (saves_.lacks(engine_.step())) save({.notify = false, .must = true});
+  if (lacks()) save({.notify = false, .must = true});
   const std::string where =
       saves_.takes_part() ? fmt::format("after saving step {}", engine_.step())
       : saves_.enabled()  ? fmt::format("at step {}; the chief saves", engine_.step())
@@ -91,11 +92,16 @@ void RunDriver::save(const Save& how) {
   const TimePoint begun = clock_.now();
   replica_.group().report(Phase::kSaving, engine_.step());
   const Saved made = saves_.save(
-      how.must, [&](FailedSaves* may_fail) { return course_.write(may_fail); },
+      how.must, [&](const SaveWay& way) { return course_.write(way); },
       [&] { return engine_.step(); });
   if (made.saved && how.notify) tell_saved(made);
   replica_.group().report(Phase::kTraining, engine_.step());
   if (!pace_.others_go_on()) course_.after_pause(to_seconds(clock_.now() - begun));
+}
+
+bool RunDriver::lacks() {
+  saves_.settle("the end of the run");
+  return saves_.lacks(engine_.step());
 }
 
 void RunDriver::tell_saved(const Saved& made) {
@@ -110,6 +116,7 @@ void RunDriver::tell_saved(const Saved& made) {
 }
 
 std::string RunDriver::roll_back() {
+  saves_.settle("the way back to the last checkpoint");
   engine_.roll_back(saves_.checkpoints());
   saves_.begin(engine_.step());
   replica_.group().report(Phase::kTraining, engine_.step());

@@ -39,8 +39,9 @@ class RunCourse {
   virtual bool wants_to_stop() const { return false; }
 
   // Saves the step where the engine is, by save_together(). All replicas that take part call it.
-  virtual Saved write(FailedSaves* may_fail) = 0;
-  // It is saved, and may be evaluated, in which no step is made; and that is over.
+  virtual Saved write(const SaveWay& way) = 0;
+  // It is saved, or a thread writes it, and may be evaluated, in which no step is made; and that is
+  // over.
   virtual void after_save(const Saved& /*made*/) {}
   virtual void after_evaluation() {}
   // The run stood still for this long.
@@ -88,6 +89,8 @@ class MUSTER_PART_EXPORT RunDriver {
     bool must = false;   // when it fails, the run ends
   };
   void save(const Save& how);
+  // Whether this step is not saved; all replicas together, since they settle a save in flight.
+  bool lacks();
   void tell_saved(const Saved& made);
   // A request to stop that needs no agreement of other tasks: several replicas agree with their
   // next step.

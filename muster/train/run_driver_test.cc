@@ -40,7 +40,7 @@ class Course final : public RunCourse {
   }
   void after_step(const StepResult&) override {}
   bool wants_to_stop() const override { return engine_.step() == stop_at; }
-  Saved write(FailedSaves*) override {
+  Saved write(const SaveWay&) override {
     saved.push_back(engine_.step());
     return {};
   }

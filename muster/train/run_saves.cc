@@ -1,7 +1,11 @@
 #include "muster/train/run_saves.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
+#include "muster/base/foreign_error.h"
+#include "muster/base/log.h"
 #include "muster/train/stop_signal.h"
 
 namespace muster::inline v0_1 {
@@ -30,16 +34,36 @@ void RunSaves::agree_on_patience() {
   if (enabled()) failed_saves_.take_chiefs_limit(replica_.group(), replica_.is_chief());
 }
 
-Saved RunSaves::save(bool must, const std::function<Saved(FailedSaves* may_fail)>& write,
+Saved RunSaves::save(bool must, const std::function<Saved(const SaveWay& way)>& write,
                      const std::function<int64_t()>& step) {
-  const Saved made = write(must || !failed_saves_.patient() ? nullptr : &failed_saves_);
-  if (made.saved) {
+  settle(fmt::format("the save of step {}", step()));
+  const Saved made = write({.may_fail = must || !failed_saves_.patient() ? nullptr : &failed_saves_,
+                            .aside = must || !options_.asynchronous ? nullptr : &pending_});
+  if (pending_.any()) {
+    timer_.failed(step());  // until settle() says that it was written
+    pending_step_ = step();
+  } else if (made.saved) {
     timer_.saved(step());
     saved_ = true;
   } else {
     timer_.failed(step());
   }
   return made;
+}
+
+void RunSaves::settle(const std::string& waiter) {
+  const std::optional<bool> written = pending_.settle(replica_, waiter);
+  if (!written || !*written) return;
+  timer_.written(pending_step_);
+  saved_ = true;
+}
+
+void RunSaves::end_after_error() noexcept {
+  try {
+    saved_ |= !pending_.await().empty();
+  } catch (...) {
+    log::warning(current_error().message());
+  }
 }
 
 }  // namespace muster::inline v0_1

@@ -27,6 +27,8 @@ struct RunSavesOptions {
   std::optional<int64_t> every_steps{};
   std::optional<double> every_seconds{};
   std::optional<int64_t> max_failed_saves{};  // RunConfig.max_failed_saves
+  // A thread writes the checkpoints while the run makes steps, except where a save must succeed.
+  bool asynchronous = false;
   // True ends the wait for model_dir; empty: a signal does.
   std::function<bool()> cancelled{};
 };
@@ -41,7 +43,7 @@ class MUSTER_PART_EXPORT RunSaves {
   bool enabled() const { return timer_.enabled(); }
   // Whether this replica takes part in it.
   bool takes_part() const { return enabled() && pace_.saves(); }
-  // Whether a save has been made.
+  // Whether a save has been written, as far as this replica knows.
   bool any() const { return saved_; }
   // The checkpoints in model_dir.
   CheckpointManager checkpoints() const;
@@ -62,9 +64,17 @@ class MUSTER_PART_EXPORT RunSaves {
   bool lacks(int64_t step) const { return takes_part() && timer_.saved_step() != step; }
 
   // Saves by `write`, which calls save_together() with its argument; `step` returns the step that
-  // was saved. If it `must`, a failure ends the run.
-  Saved save(bool must, const std::function<Saved(FailedSaves* may_fail)>& write,
+  // was saved. If it `must`, a failure ends the run, and the checkpoint is written when this
+  // returns. Otherwise it settles the save before, and a thread may write this one.
+  Saved save(bool must, const std::function<Saved(const SaveWay& way)>& write,
              const std::function<int64_t()>& step);
+  // Between two steps: handles a save that the thread has written since. Throws its error.
+  void look() { pending_.look(); }
+  // All replicas together: waits for a save that the thread still writes, for which `waiter` waits.
+  // Afterwards lacks() and any() are exact.
+  void settle(const std::string& waiter);
+  // The run has failed: waits for a save that the thread still writes, and logs its failure.
+  void end_after_error() noexcept;
 
  private:
   const RunSavesOptions options_;
@@ -73,6 +83,8 @@ class MUSTER_PART_EXPORT RunSaves {
   SaveTimer timer_;
   FailedSaves failed_saves_;
   std::optional<CheckpointWriter> writer_;  // on the chief, if it saves
+  PendingSave pending_;
+  int64_t pending_step_ = -1;
   bool saved_ = false;
 };
 

@@ -23,6 +23,7 @@ distribute::Settings settings_of(const TrainerOptions& options, uint64_t seed) {
           {"accumulate_steps", std::to_string(options.accumulate_steps)},
           {"save_checkpoints_steps", text_of(options.save_checkpoints_steps)},
           {"save_checkpoints_secs", text_of(options.save_checkpoints_secs)},
+          {"asynchronous_saves", options.asynchronous_saves ? "set" : "unset"},
           {"metrics_every_steps", std::to_string(options.metrics_every_steps)},
           {"summary_every_steps", std::to_string(options.summary_every_steps)},
           {"non_finite", std::string(to_string(options.non_finite))},

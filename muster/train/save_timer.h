@@ -37,6 +37,8 @@ class SaveTimer {
     tried_step_ = step;
     tried_at_ = clock_.now();
   }
+  // What was tried at this step, and noted by failed(), has been written since.
+  void written(int64_t step) { saved_step_ = step; }
   // The step that was saved last; the first one of the run where none was.
   int64_t saved_step() const { return saved_step_; }
 

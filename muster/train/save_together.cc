@@ -6,47 +6,51 @@
 #include "muster/files/shared_patience.h"
 
 namespace muster::inline v0_1 {
-namespace {
 
-// Returns the prefix; "" for a save that failed and may.
-std::string write_on_chief(CheckpointWriter& writer,
-                           const std::function<std::string(CheckpointWriter&)>& write,
-                           FailedSaves* may_fail) {
-  writer.check();
+bool internal::saved_or_counted(CheckpointWriter& writer, FailedSaves* may_fail,
+                                const std::function<void()>& work) {
   try {
-    const SharedPatience patience;
-    const std::string prefix = write(writer);
-    if (may_fail != nullptr) may_fail->forget();
-    return prefix;
+    work();
   } catch (const Error& error) {
     if (may_fail == nullptr) throw;
     // Saving takes long: the run may have lost the directory meanwhile.
     writer.check();
     may_fail->note(error);
-    return "";
+    return false;
   }
+  return true;
 }
 
-// Whether the chief has saved; all replicas learn it.
-bool agree_on_saved(distribute::Replica& replica, bool saved) {
+bool internal::agree_on_saved(distribute::Replica& replica, bool saved, bool patient) {
+  replica.group().barrier("saved");
+  if (!patient) return true;
   const std::vector<std::string> told =
       replica.group().gather_text("save", replica.is_chief() && !saved ? "failed" : "");
   return std::ranges::all_of(told, [](const std::string& each) { return each.empty(); });
 }
 
-}  // namespace
-
 Saved save_together(distribute::Replica& replica, const std::function<CheckpointWriter&()>& writer,
-                    const std::function<std::string(CheckpointWriter&)>& write,
+                    const std::function<Checkpoint()>& make,
                     const std::function<void(const std::string& prefix)>& saved,
-                    FailedSaves* may_fail) {
+                    const SaveWay& way) {
   Saved made;
-  if (replica.is_chief()) {
-    made.prefix = write_on_chief(writer(), write, may_fail);
-    if (saved && !made.prefix.empty()) saved(made.prefix);
+  if (way.aside != nullptr) {
+    way.aside->begin(replica.is_chief() ? &writer() : nullptr, make, saved, way.may_fail);
+    if (replica.is_chief()) made.await = [pending = way.aside] { return pending->await(); };
+    return made;
   }
-  replica.group().barrier("saved");
-  if (may_fail != nullptr) made.saved = agree_on_saved(replica, !made.prefix.empty());
+  if (replica.is_chief()) {
+    CheckpointWriter& to = writer();
+    to.check();
+    if (internal::saved_or_counted(to, way.may_fail, [&] {
+          const SharedPatience patience;
+          made.prefix = to.save(make());
+        })) {
+      if (way.may_fail != nullptr) way.may_fail->forget();
+      if (saved) saved(made.prefix);
+    }
+  }
+  made.saved = internal::agree_on_saved(replica, !made.prefix.empty(), way.may_fail != nullptr);
   return made;
 }
 

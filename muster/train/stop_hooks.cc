@@ -42,9 +42,12 @@ class StopAtCheckpointStep : public Hook {
   explicit StopAtCheckpointStep(int64_t last_step) : last_step_(last_step) {}
 
   void begin(const RunInfo& info) override { control_ = info.control; }
-  void after_save(int64_t global_step, const std::string& prefix) override {
+  // Not in after_save(), which may come some steps later: the same runs end at the same step. The
+  // end of the run sees to it that the checkpoint is there.
+  void before_save(int64_t global_step) override {
     if (global_step < last_step_ || control_.stop_requested()) return;
-    log::info(fmt::format("stopping: {} is of step {} or later", prefix, last_step_));
+    log::info(fmt::format("stopping: the checkpoint of step {} is of step {} or later", global_step,
+                          last_step_));
     control_.request_stop();
   }
 

@@ -42,6 +42,7 @@ RunSavesOptions saves_of(const TrainerOptions& options) {
           .every_steps = options.save_checkpoints_steps,
           .every_seconds = options.save_checkpoints_secs,
           .max_failed_saves = options.max_failed_saves,
+          .asynchronous = options.asynchronous_saves,
           .cancelled = options.start.cancelled};
 }
 
@@ -105,7 +106,8 @@ class Run final : public RunCourse {
     return make_steps();
   }
 
-  // The run ended with `error`, which the other replicas know by now.
+  // The run ended with an error, which the other replicas know by now.
+  void end_save() noexcept { saves_.end_after_error(); }
   void on_error(const Error& error) noexcept { hooks_.on_error(error); }
 
   int64_t step() const { return engine_.step(); }
@@ -314,21 +316,24 @@ class Run final : public RunCourse {
     profile_.follow(made.profile_steps);
   }
 
-  Saved write(FailedSaves* may_fail) override {
+  Saved write(const SaveWay& way) override {
     trace_.start();
     if (replica_.is_chief()) hooks_.before_save(step());
-    const Saved made = engine_.save(
-        {.inputs = [&] { return positions_of(*input_, examples_of_step_); },
-         .epoch = input_->batches().position().epoch,
-         .writer = [&]() -> CheckpointWriter& { return saves_.writer(); },
-         .saved = [&](const std::string& prefix) { hooks_.after_save(step(), prefix); },
-         .may_fail = may_fail});
+    const Saved made =
+        engine_.save({.inputs = [&] { return positions_of(*input_, examples_of_step_); },
+                      .epoch = input_->batches().position().epoch,
+                      .writer = [&]() -> CheckpointWriter& { return saves_.writer(); },
+                      .saved =
+                          [this](const std::string& prefix) {
+                            hooks_.after_save(checkpoint_step(prefix), prefix);
+                          },
+                      .way = way});
     trace_.lap(StepTrace::kSaving);
     return made;
   }
 
   void after_save(const Saved& made) override {
-    if (options_.after_save) options_.after_save(step(), made.prefix, replica_);
+    if (options_.after_save) options_.after_save(step(), made, replica_);
   }
 
   void after_evaluation() override {
@@ -383,6 +388,7 @@ TrainResult train_replica(const ModelFn& model_fn, const InputFn& input_fn,
         replica, [&] { result = run(input_fn); }, failing,
         [&] { return fmt::format("after step {}", run.step()); });
   } catch (const Error& error) {
+    run.end_save();
     if (attempt != nullptr) *attempt = {.steps = run.steps_made(), .saved = run.saved()};
     Error end = as_stop(error, run.idle());
     if (end.kind() == ErrorKind::kPeerLost)
@@ -390,6 +396,7 @@ TrainResult train_replica(const ModelFn& model_fn, const InputFn& input_fn,
     run.on_error(end);
     throw end;
   } catch (...) {
+    run.end_save();
     run.on_error(current_error());
     throw;
   }

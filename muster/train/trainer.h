@@ -19,6 +19,7 @@
 #include "muster/train/input_fn.h"
 #include "muster/train/non_finite_policy.h"
 #include "muster/train/results.h"
+#include "muster/train/save_together.h"
 
 namespace muster::inline v0_1::distribute {
 class Replica;
@@ -44,6 +45,9 @@ struct TrainerOptions {
   // which proves that it can save, and the last of it must not fail. Unset: 2 where model_dir is in
   // a store, 0 on a disk. The chief's counts.
   std::optional<int64_t> max_failed_saves{};
+  // A thread of the chief writes each checkpoint while the run makes steps, except those that must
+  // not fail. The same on all workers.
+  bool asynchronous_saves = false;
   // As CheckpointManagerOptions::keep, on the chief.
   std::function<bool(const std::string& prefix)> keep_checkpoint{};
   std::vector<std::shared_ptr<Hook>> hooks{};        // on every worker
@@ -74,11 +78,10 @@ struct TrainerOptions {
   bool trace = false;        // print where a step's time went
   FileSystem* fs = nullptr;  // nullptr: that of the path
   Clock* clock = nullptr;    // nullptr: the system's
-  // Called on every worker after a checkpoint was written (prefix empty but on the chief); the
-  // others wait for the chief at a barrier while it is busy here. Not called for the checkpoint a
-  // run starts with.
-  std::function<void(int64_t global_step, const std::string& prefix, distribute::Replica&)>
-      after_save{};
+  // Called on every worker after a checkpoint was written, or, with asynchronous_saves, while a
+  // thread of the chief writes it; the others wait for the chief at a barrier while it is busy
+  // here. Not called for the checkpoint a run starts with.
+  std::function<void(int64_t global_step, const Saved&, distribute::Replica&)> after_save{};
   // Asked on the chief for the evaluations that were made since it was asked last: hooks are told.
   std::function<std::vector<Evaluation>()> take_evaluations{};
   // Called on every worker when the run is over, before hooks end and before it leaves the group;

@@ -26,7 +26,8 @@ constexpr int64_t kLastStep = 12;  // of the victim
 
 // The process that says that the run has come to the phase: the victim, if it comes to it itself.
 int speaker_of(const Cell& cell) {
-  const bool chief_alone = cell.phase == "save" || cell.phase == "evaluate";
+  const bool chief_alone =
+      cell.phase == "save" || cell.phase == "write" || cell.phase == "evaluate";
   return cell.victim == "worker" && !chief_alone ? 1 : 0;
 }
 
@@ -178,8 +179,8 @@ std::string Cell::text() const {
 }
 
 const std::vector<std::string>& phases() {
-  static const std::vector<std::string> all = {"start", "join", "connect",  "build",
-                                               "step",  "save", "evaluate", "end"};
+  static const std::vector<std::string> all = {"start", "join",  "connect",  "build", "step",
+                                               "save",  "write", "evaluate", "end"};
   return all;
 }
 

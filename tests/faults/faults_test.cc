@@ -21,6 +21,8 @@ const std::vector<Cell>& cells() {
                                         {SIGKILL, "worker", "connect", "tcp"},
                                         {SIGKILL, "chief", "evaluate", "shared_memory"},
                                         {SIGKILL, "chief", "save", "shared_memory"},
+                                        {SIGKILL, "chief", "write", "tcp"},
+                                        {SIGTERM, "chief", "write", "shared_memory"},
                                         {SIGTERM, "worker", "step", "tcp"},
                                         {SIGTERM, "chief", "end", "tcp"},
                                         {SIGTERM, "launcher", "start", "tcp"},

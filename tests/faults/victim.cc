@@ -24,6 +24,10 @@ namespace {
 constexpr auto kPause = std::chrono::milliseconds(700);
 constexpr auto kLate = std::chrono::milliseconds(2000);  // how late the others join
 constexpr int64_t kSteps = 12, kSaveEvery = 4, kStrikeStep = 6;
+// While the chief writes the checkpoint of this step, which nobody evaluates, the steps after it
+// are made. They take a while.
+constexpr int64_t kWrittenStep = 8;
+constexpr auto kStepWhileWriting = std::chrono::milliseconds(60);
 constexpr double kJoinSeconds = 20;  // as cell.h has it; a run of users waits for 600 s
 // On servers, where each worker is quick, and the steps of all are counted.
 constexpr int64_t kServedSteps = 60, kServedSaveEvery = 15, kServedStrikeStep = 20;
@@ -46,6 +50,11 @@ std::string own_task() {
 
 bool is_struck(const std::string& phase) {
   return variable("FAULT_PHASE") == phase && variable("FAULT_TASK") == own_task();
+}
+
+bool writes_slowly() {
+  const std::string phase = variable("FAULT_PHASE");
+  return phase == "save" || phase == "write";
 }
 
 // Says once that this task has come to `phase`, and stays there for `pause`.
@@ -77,7 +86,7 @@ class PausingWriter final : public StagedWriter {
   Status append(Bytes bytes) override { return base_->append(bytes); }
   Status sync() override { return base_->sync(); }
   Status commit() override {
-    reach("save");
+    reach(variable("FAULT_PHASE"));
     return base_->commit();
   }
   Status discard() override { return base_->discard(); }
@@ -86,26 +95,32 @@ class PausingWriter final : public StagedWriter {
   std::unique_ptr<StagedWriter> base_;
 };
 
-// The files of this machine; the first checkpoint that was trained takes a while to be written.
+// The files of this machine. A checkpoint takes a while to be written: the first one that was
+// trained, for which the run waits since it is evaluated, or one that a thread writes.
 class PausingFiles final : public FaultFileSystem {
  public:
   PausingFiles() : FaultFileSystem(local_file_system()) {}
   Result<std::unique_ptr<StagedWriter>> open_staged(const std::string& path) override {
     auto writer = FaultFileSystem::open_staged(path);
     // On servers the numbers differ from run to run.
-    const bool trained = is_served()
-                             ? path.find("ckpt-0.") == std::string::npos
-                             : path.find("ckpt-" + std::to_string(kSaveEvery)) != std::string::npos;
+    const bool trained =
+        is_served() ? path.find("ckpt-0.") == std::string::npos
+                    : path.find("ckpt-" + std::to_string(step_) + ".") != std::string::npos;
     if (!writer.ok() || path.find("ckpt-") == std::string::npos || !trained) return writer;
     return std::unique_ptr<StagedWriter>(
         std::make_unique<PausingWriter>(std::move(writer.value())));
   }
+
+ private:
+  const int64_t step_ = variable("FAULT_PHASE") == "write" ? kWrittenStep : kSaveEvery;
 };
 
 class PhaseHook final : public Hook {
  public:
   void after_step(const StepInfo& info) override {
     if (info.global_step == kStrikeStep) reach("step");
+    if (info.global_step > kWrittenStep && variable("FAULT_PHASE") == "write")
+      std::this_thread::sleep_for(kStepWhileWriting);
     if (is_served()) {
       // Its gradients are there; those of the others come all the while.
       if (info.global_step >= kServedStrikeStep) reach("push");
@@ -197,7 +212,7 @@ void program(const Flags& flags) {
                        .save_checkpoints_steps = is_served() ? kServedSaveEvery : kSaveEvery,
                        .train_distribute = strategy(),
                        .join_timeout = Seconds(kJoinSeconds),
-                       .fs = variable("FAULT_PHASE") == "save" ? &files : nullptr});
+                       .fs = writes_slowly() ? &files : nullptr});
   train_and_evaluate(estimator,
                      {.input_fn = [] { return points().shuffle(256).repeat().batch(16); },
                       .max_steps = is_served() ? kServedSteps : kSteps,

@@ -1,8 +1,9 @@
 // The list behind best_checkpoints.h, as a run continues. The file is what counts: the chief keeps
 // the checkpoints on it, and the evaluating task, the chief or an evaluator, writes it. Thread
-// safety: one thread, in each process.
+// safety: all calls from any thread: the thread that writes a checkpoint asks which ones stay.
 #pragma once
 
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,7 @@ class BestList {
   std::string model_dir_;
   KeepBest policy_;
   FileSystem& fs_;
+  std::mutex mutex_;
   std::vector<BestCheckpoint> best_;
 };
 

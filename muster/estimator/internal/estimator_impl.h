@@ -28,8 +28,7 @@ namespace muster::inline v0_1 {
 
 // The callbacks of a driver while an Estimator trains; see TrainerOptions.
 struct TrainCallbacks {
-  std::function<void(int64_t global_step, const std::string& prefix, distribute::Replica&)>
-      after_save;
+  std::function<void(int64_t global_step, const Saved&, distribute::Replica&)> after_save;
   std::function<void(int64_t global_step, bool trained, distribute::Replica&)> at_end;
   // Asked on the chief for evaluations that another task has made since it was asked last.
   std::function<std::vector<Evaluation>()> other_evaluations;

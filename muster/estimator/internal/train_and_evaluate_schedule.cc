@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -85,13 +86,14 @@ bool TrainAndEvaluateSchedule::due_at_end(const EvaluationCourse& course, int64_
   return true;
 }
 
-void TrainAndEvaluateSchedule::after_save(int64_t step, const std::string& prefix,
+void TrainAndEvaluateSchedule::after_save(int64_t step, const Saved& saved,
                                           distribute::Replica& replica) {
   const bool is_final = max_steps_ && step >= *max_steps_;
   evaluate_those(
       [&](const EvaluationCourse& course) { return is_final || due_after_save(course, step); },
       {.step = step,
-       .prefix = prefix,
+       .prefix = saved.prefix,
+       .await = saved.await,
        .is_final = is_final,
        .left_to_evaluator = replica.is_chief() && link_ != nullptr && link_->evaluator_works()},
       replica);
@@ -117,7 +119,7 @@ void TrainAndEvaluateSchedule::at_end(int64_t step, bool trained, distribute::Re
 }
 
 void TrainAndEvaluateSchedule::evaluate_those(
-    const std::function<bool(const EvaluationCourse&)>& due, const Checkpoint& checkpoint,
+    const std::function<bool(const EvaluationCourse&)>& due, Checkpoint checkpoint,
     distribute::Replica& replica) {
   const bool chief = replica.is_chief();
   const auto& strategy = estimator_.config().eval_distribute;
@@ -126,6 +128,12 @@ void TrainAndEvaluateSchedule::evaluate_those(
   if (chief) {
     for (const auto& course : courses_)
       now.push_back(!checkpoint.left_to_evaluator && due(*course));
+    const bool any = std::ranges::any_of(now, [](const json& each) { return each.get<bool>(); });
+    if (any && checkpoint.await) {
+      checkpoint.prefix = checkpoint.await();
+      // The save has failed, which it may: there is nothing to evaluate.
+      if (checkpoint.prefix.empty()) now = json(courses_.size(), false);
+    }
   }
   if (together) now = json::parse(replica.group().gather_text("evaluate_now", now.dump())[0]);
   for (size_t i = 0; i < courses_.size() && !now.empty(); ++i) {

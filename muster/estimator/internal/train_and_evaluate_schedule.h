@@ -15,6 +15,7 @@
 #include "muster/distribute/replica.h"
 #include "muster/estimator/internal/evaluation_course.h"
 #include "muster/estimator/internal/evaluator_link.h"
+#include "muster/train/save_together.h"
 
 namespace muster::inline v0_1::internal {
 
@@ -33,8 +34,9 @@ class TrainAndEvaluateSchedule {
   TrainAndEvaluateSchedule(Estimator& estimator, const std::vector<EvalSpec>& specs,
                            std::optional<int64_t> max_steps, Ways ways, EvaluatorLink* link);
 
-  // A checkpoint was written; `prefix` is its prefix on the chief.
-  void after_save(int64_t step, const std::string& prefix, distribute::Replica& replica);
+  // A checkpoint was written, or a thread writes it. If it is evaluated, the evaluation waits for
+  // the thread.
+  void after_save(int64_t step, const Saved& saved, distribute::Replica& replica);
   // `trained` says whether this run made steps.
   void at_end(int64_t step, bool trained, distribute::Replica& replica);
 
@@ -45,7 +47,10 @@ class TrainAndEvaluateSchedule {
   // What the chief decides about one checkpoint.
   struct Checkpoint {
     int64_t step = 0;
-    std::string prefix{};   // empty: that of the latest one
+    std::string prefix{};  // empty: that of the latest one
+    // Set if a thread still writes it; called before it is evaluated. Returns its prefix; "" if
+    // the save failed.
+    std::function<std::string()> await{};
     bool is_final = false;  // as far as is known
     bool left_to_evaluator = false;
   };
@@ -57,7 +62,7 @@ class TrainAndEvaluateSchedule {
   std::string next_checkpoint() const;
   // Evaluates where the strategy says; `due` is asked on the chief, which decides for all.
   void evaluate_those(const std::function<bool(const EvaluationCourse&)>& due,
-                      const Checkpoint& checkpoint, distribute::Replica& replica);
+                      Checkpoint checkpoint, distribute::Replica& replica);
   void evaluate(EvaluationCourse& course, const Checkpoint& checkpoint, bool together,
                 distribute::Replica& replica);
   // Exporters and the journal, of what is evaluated.

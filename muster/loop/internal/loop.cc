@@ -196,6 +196,7 @@ void Loop::end_if_left(bool by_exception) noexcept {
                                  name, first_engine().restored_from()));
       }
       end_training(/*by_program=*/false);
+      (void)settle_save();
       each(kEnd, [&](Replica& replica, size_t local) {
         meet_at_end(replica);
         leave_run(replica);

@@ -110,6 +110,9 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
   // what it throws fails the save.
   virtual Saved save(const std::string& model_dir, const SaveOptions& options,
                      const std::function<void()>& beside);
+  // All processes together: waits for a save that a thread writes. Returns whether the last one of
+  // these is there; true if there was none. Throws its error where none may fail.
+  bool settle_save();
   void end_saving(const std::string& model_dir);
   virtual bool restore(const std::string& model_dir);
   void warm_start(const WarmStartSettings& settings);
@@ -143,6 +146,7 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
     StepSummaries summaries;
     TrainPlan plan;       // the optimizers of all calls so far
     size_t restored = 0;  // variables that have a checkpoint's values, before the first step
+    PendingSave pending;  // that a thread writes
 
     // `summary_steps` of 0: no summaries.
     Member(std::unique_ptr<Replica> started, int64_t accumulate_steps, int64_t summary_steps);
@@ -183,7 +187,7 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
   // Calls of request_stop() since the program entered the scope.
   StopRequest request_;
   const std::function<bool()> cancelled_;
-  int64_t saved_step_ = -1;  // of the last save()
+  int64_t saved_step_ = -1;  // of the last save() that is written
   bool restored_ = false;    // a checkpoint was found
   // What run() was called for so far.
   enum class Called { kNever, kToEvaluate, kToTrain };
@@ -234,6 +238,8 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
   bool reduced_ = false;                       // reduce() or gather() was called
   std::unique_ptr<BackwardWatch> watch_;       // of what the program does between the calls
   std::unique_ptr<SummaryHook> summary_hook_;  // on the chief, from the first step on
+  int64_t pending_step_ = -1;                  // of the save that a thread writes, or wrote last
+  bool settled_ = true;  // whether the last save that a thread wrote succeeded
   // On the chief, by directory: who writes there, and the checkpoints that restore() saw there.
   std::map<std::string, CheckpointWriter> writers_;
   // For the directories that were saved to in this scope, on all processes.

@@ -205,6 +205,7 @@ void Loop::make(Member& member, size_t local, Call& call) {
     Engine& engine;
     ~Between() { engine.replica().group().report(Phase::kEvaluating, engine.step()); }
   } between{member.engine};
+  member.pending.look();
   const bool builds = call.options.training && !member.engine.built();
   replica.group().report(builds ? Phase::kBuilding : Phase::kTraining, step_);
   if (builds) {

@@ -99,13 +99,11 @@ Saved Loop::save(const std::string& model_dir, const SaveOptions& options,
   }
   check_max_failed_saves(options.max_failed_saves, "SaveOptions.max_failed_saves");
   const std::string key = key_of(model_dir);
-  const auto known_failures = failed_saves_.find(key);
-  const bool patient =
-      options.max_failed_saves > 0 && known_failures != failed_saves_.end() && !should_stop();
-  FailedSaves failures = known_failures != failed_saves_.end()
-                             ? known_failures->second
-                             : FailedSaves(0, "SaveOptions.max_failed_saves");
-  failures.set_limit(options.max_failed_saves);
+  const bool must = !failed_saves_.contains(key) || should_stop();
+  const bool patient = options.max_failed_saves > 0 && !must;
+  const bool aside = options.asynchronous && !must && first().shared() == nullptr;
+  FailedSaves& failures =
+      failed_saves_.try_emplace(key, 0, "SaveOptions.max_failed_saves").first->second;
   int64_t epoch = 0;  // of the first data set
   for (const auto& known : data_) {
     const auto progress = known.lock();
@@ -117,8 +115,11 @@ Saved Loop::save(const std::string& model_dir, const SaveOptions& options,
   each("Scope::save()", [&](Replica& replica, size_t) {
     meet_others(replica, "save",
                 {{"the step to save", std::to_string(step_)},
-                 {"SaveOptions.max_failed_saves", std::to_string(options.max_failed_saves)}});
+                 {"SaveOptions.max_failed_saves", std::to_string(options.max_failed_saves)},
+                 {"SaveOptions.asynchronous", options.asynchronous ? "set" : "unset"}});
   });
+  (void)settle_save();
+  failures.set_limit(options.max_failed_saves);
   const json positions = inputs_to_save();
   Saved made;
   each("Scope::save()", [&](Replica& replica, size_t local) {
@@ -134,21 +135,40 @@ Saved Loop::save(const std::string& model_dir, const SaveOptions& options,
            return writer(model_dir, {.keep_checkpoint_max = options.keep_checkpoint_max});
          },
          .saved =
-             [&](const std::string& written) {
-               if (summary_hook_ != nullptr) summary_hook_->after_save(step_, written);
+             [this](const std::string& written) {
+               if (summary_hook_ != nullptr)
+                 summary_hook_->after_save(checkpoint_step(written), written);
              },
-         .may_fail = patient ? &failures : nullptr});
+         .way = {.may_fail = patient ? &failures : nullptr,
+                 .aside = aside ? &replicas_[local]->pending : nullptr}});
     if (local == 0) made = mine;
     replica.group().report(Phase::kEvaluating, step_);
   });
   // Others have gone on until the save.
   step_ = replicas_.front()->engine.step();
-  if (made.saved) saved_step_ = step_;
-  failed_saves_.insert_or_assign(key, std::move(failures));
+  if (aside) {
+    pending_step_ = step_;
+  } else if (made.saved) {
+    saved_step_ = step_;
+  }
   return made;
 }
 
+bool Loop::settle_save() {
+  if (replicas_.empty() || !replicas_.front()->pending.any()) return settled_;
+  each("Scope::save()", [&](Replica& replica, size_t local) {
+    replica.group().report(Phase::kSaving, step_);
+    const auto mine =
+        replicas_[local]->pending.settle(replica, fmt::format("the loop at step {}", step_));
+    if (local == 0) settled_ = mine.value_or(true);
+    replica.group().report(Phase::kEvaluating, step_);
+  });
+  if (settled_) saved_step_ = pending_step_;
+  return settled_;
+}
+
 void Loop::end_saving(const std::string& model_dir) {
+  (void)settle_save();
   writers_.erase(key_of(model_dir));
   seen_.erase(key_of(model_dir));
 }

@@ -81,6 +81,7 @@ RunSavesOptions saves_of(const TrainTreesOptions& options) {
   RunSavesOptions saves{.model_dir = options.model_dir,
                         .manager = checkpoints_of(config),
                         .max_failed_saves = config.max_failed_saves,
+                        .asynchronous = config.asynchronous_saves,
                         .cancelled = options.cancelled};
   if (config.save_checkpoints_steps) {
     if (*config.save_checkpoints_steps > 0) saves.every_steps = config.save_checkpoints_steps;
@@ -167,6 +168,7 @@ class TrainTrees final : public RunCourse {
             {"steps", text(options_.steps.value_or(-1))},
             {"max_steps", text(options_.max_steps.value_or(-1))},
             {"save_checkpoints_steps", text(config_.save_checkpoints_steps.value_or(-1))},
+            {"asynchronous_saves", config_.asynchronous_saves ? "set" : "unset"},
             {"save_checkpoints_secs",
              text(config_.save_checkpoints_secs.value_or(Seconds(600)).count())},
             {"log_step_count_steps", text(config_.log_step_count_steps)}};
@@ -384,11 +386,10 @@ class TrainTrees final : public RunCourse {
     if (told_ != step()) tell();
   }
 
-  Saved write(FailedSaves* may_fail) override {
+  Saved write(const SaveWay& way) override {
     return save_together(
         replica_, [&]() -> CheckpointWriter& { return saves_.writer(); },
-        [&](CheckpointWriter& to) { return to.save(boosting_->ensemble().to_checkpoint(step())); },
-        /*saved=*/{}, may_fail);
+        [&] { return boosting_->ensemble().to_checkpoint(step()); }, /*saved=*/{}, way);
   }
 
   const TrainTreesOptions& options_;

@@ -1,0 +1,263 @@
+// What checkpoints cost a run. First how long a run stops for a save of 1 GB, compared with a plain
+// copy of as many bytes in the same process a step before. Then what a save every 50 steps costs:
+// windows of 50 steps that begin with a save, compared with the windows after them, which have
+// none. Both with a thread that writes, without it (RunConfig::asynchronous_saves = false), and of
+// torch.distributed.checkpoint.async_save in PyTorch.
+#include <fmt/format.h>
+#include <muster/muster.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "benchmarks/support/compare.h"
+#include "benchmarks/support/python_peer.h"
+#include "benchmarks/support/scratch.h"
+#include "muster/checkpoint/manager.h"
+#include "muster/launch/run.h"
+#include "muster/launch/subprocess.h"
+#include "muster/tensor/libtorch.h"
+
+namespace muster::bench {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kLongestPeer{900};
+
+double seconds_since(steady_clock::time_point begin) {
+  return std::chrono::duration<double>(steady_clock::now() - begin).count();
+}
+
+// A network of four square layers and Adam: three numbers of four bytes for each weight.
+constexpr int64_t kLayers = 4;
+int64_t width_of(int64_t megabytes) {
+  return static_cast<int64_t>(std::sqrt(static_cast<double>(megabytes) * 1e6 / (12 * kLayers)));
+}
+
+struct Shape {
+  int64_t megabytes = 0;  // of the state
+  int64_t batch = 0;
+  int64_t window = 0;   // steps; a save begins every second window
+  int64_t saves = 0;    // that are measured, after one that is not
+  bool copies = false;  // whether a plain copy is made before each save
+};
+
+// Seconds, one entry for each save.
+struct Figures {
+  std::vector<double> stops{}, copies{};  // of the run, of a plain copy
+  std::vector<double> with{}, without{};  // a save in the window
+  int64_t late = 0;                       // saves that were not written within their window
+};
+
+class Watch final : public Hook {
+ public:
+  Watch(const Shape& shape, std::string model_dir)
+      : shape_(shape), model_dir_(std::move(model_dir)) {
+    if (!shape.copies) return;
+    from_ = torch::ones({shape.megabytes * 250'000});
+    to_ = torch::ones_like(from_);
+  }
+
+  void after_step(const StepInfo& info) override {
+    const int64_t step = info.global_step, place = step % (2 * shape_.window);
+    if (place == 0) begun_ = steady_clock::now();
+    if (step < 2 * shape_.window) return;
+    if (place == shape_.window) {
+      with_ = seconds_since(begun_);
+      begun_ = steady_clock::now();
+      late_ = saved_ < step - shape_.window;
+    }
+    if (place != 2 * shape_.window - 1) return;
+    // The first save asks the system for the memory of the copy, and is not measured.
+    if (step > 4 * shape_.window) {
+      figures.with.push_back(with_);
+      // This window lacks its last step.
+      figures.without.push_back(seconds_since(begun_) * static_cast<double>(shape_.window) /
+                                static_cast<double>(shape_.window - 1));
+      figures.late += late_ ? 1 : 0;
+    }
+    if (shape_.copies) copy();
+  }
+  void after_save(int64_t step, const std::string&) override { saved_ = step; }
+  void after_pause(Seconds time) override { figures.stops.push_back(time.count()); }
+
+  Figures figures;
+
+ private:
+  void copy() {
+    // Until no thread writes.
+    while (last_written() < saves_begun_ * 2 * shape_.window)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    ++saves_begun_;
+    const auto begin = steady_clock::now();
+    to_.copy_(from_);
+    figures.copies.push_back(seconds_since(begin));
+  }
+  int64_t last_written() const {
+    const auto latest = CheckpointManager(model_dir_).latest();
+    return latest ? checkpoint_step(*latest) : -1;
+  }
+
+  const Shape shape_;
+  const std::string model_dir_;
+  Tensor from_, to_;
+  steady_clock::time_point begun_;
+  double with_ = 0;
+  bool late_ = false;
+  int64_t saved_ = -1, saves_begun_ = 1;
+};
+
+Figures train(const Shape& shape, bool asynchronous) {
+  const Scratch scratch;
+  const int64_t width = width_of(shape.megabytes);
+  const ModelFn model_fn = [=](const Features& features, const Labels& labels, Mode,
+                               ModelContext& context) {
+    auto model = context.model("tower", [=] {
+      std::vector<Layer> layers;
+      for (int64_t i = 0; i < kLayers; ++i)
+        layers.push_back(Dense(width, {.activation = activations::relu}));
+      return Sequential(std::move(layers));
+    });
+    const Tensor loss = losses::mean_squared_error(labels, model(features));
+    return EstimatorSpec::train(
+        loss, context.optimizer(optim::adam({.learning_rate = 1e-5})).minimize(loss));
+  };
+  const auto watch = std::make_shared<Watch>(shape, scratch.path);
+  Estimator(model_fn, {.model_dir = scratch.path,
+                       .save_checkpoints_steps = 2 * shape.window,
+                       .keep_checkpoint_max = 1,
+                       .asynchronous_saves = asynchronous})
+      .train(
+          [&] {
+            const Tensor rows = torch::rand({shape.batch, width});
+            return Dataset::from_tensor_slices(Element::tuple({rows, rows.flip({0})}))
+                .batch(shape.batch)
+                .repeat();
+          },
+          {.max_steps = 2 * shape.window * (shape.saves + 2), .hooks = {watch}});
+  Figures figures = watch->figures;
+  // Without the first save of the run, which waits, the save after it, which asks for memory, and
+  // the one at the last step.
+  figures.stops.erase(figures.stops.begin(), figures.stops.begin() + 2);
+  figures.stops.resize(static_cast<size_t>(shape.saves));
+  figures.copies.resize(shape.copies ? static_cast<size_t>(shape.saves) : 0);
+  return figures;
+}
+
+// Lines of "stop copy with without late".
+std::optional<Figures> train_in_python(const Shape& shape, bool reuses) {
+  const Scratch scratch;
+  Contestant peer = python_peer(
+      "PyTorch",
+      {"saves_torch.py", "--dir=" + scratch.path,
+       fmt::format("--width={}", width_of(shape.megabytes)), fmt::format("--layers={}", kLayers),
+       fmt::format("--batch={}", shape.batch), fmt::format("--window={}", shape.window),
+       fmt::format("--saves={}", shape.saves), reuses ? "--reuse" : "--default"});
+  if (!in_environment("today", &peer)) return std::nullopt;
+  std::vector<std::string> argv = {"/usr/bin/env"};
+  for (const auto& [name, value] : peer.environment) argv.push_back(name + "=" + value);
+  argv.insert(argv.end(), peer.argv.begin(), peer.argv.end());
+  Figures figures;
+  const auto begin = steady_clock::now();
+  const launch::CompletedProcess ran = launch::run_by_lines(
+      argv,
+      [&](std::string_view line) {
+        double stop = 0, copy = 0, with = 0, without = 0;
+        int late = 0;
+        if (std::sscanf(std::string(line).c_str(), "figures %lf %lf %lf %lf %d", &stop, &copy,
+                        &with, &without, &late) != 5)
+          return;
+        figures.stops.push_back(stop);
+        figures.copies.push_back(copy);
+        figures.with.push_back(with);
+        figures.without.push_back(without);
+        figures.late += late;
+      },
+      [&] { return steady_clock::now() - begin > kLongestPeer; });
+  if (!ran.status.ok() || figures.stops.empty())
+    throw internal_error(fmt::format("saves_torch.py failed: {}", ran.err));
+  return figures;
+}
+
+std::string interval(const Estimate& e, double scale, double minus) {
+  return fmt::format("{:.2f} ({:.2f} to {:.2f})", scale * (e.median - minus),
+                     scale * (e.low - minus), scale * (e.high - minus));
+}
+
+void print_stop(const std::string& name, const Figures& figures) {
+  fmt::print("| {} | {:.0f} | {:.0f} | {} |\n", name, 1e3 * estimate(figures.stops).median,
+             1e3 * estimate(figures.copies).median,
+             interval(estimate_ratio(figures.stops, figures.copies), 1, 0));
+  std::fflush(stdout);
+}
+
+void print_cost(const std::string& name, const Shape& shape, const Figures& figures) {
+  fmt::print("| {} | {:.0f} | {:.0f} | {} | {} |\n", name,
+             1e3 * estimate(figures.without).median / static_cast<double>(shape.window),
+             1e3 * estimate(figures.stops).median,
+             interval(estimate_ratio(figures.with, figures.without), 100, 1),
+             figures.late == 0 ? "" : fmt::format("{} were written later", figures.late));
+  std::fflush(stdout);
+}
+
+void for_each_way(const Shape& shape,
+                  const std::function<void(const std::string&, const Figures&)>& print) {
+  print("Muster", train(shape, true));
+  print("Muster, asynchronous_saves = false", train(shape, false));
+  if (const auto peer = train_in_python(shape, false)) print("PyTorch, async_save", *peer);
+  // Its steps go on as those before.
+  if (!shape.copies) return;
+  if (const auto peer = train_in_python(shape, true))
+    print("PyTorch, async_save into memory that it keeps", *peer);
+}
+
+void run(const std::string& only, bool quick) {
+  if (only.empty() || only == "stop") {
+    const Shape shape{.megabytes = quick ? 100 : 1000,
+                      .batch = 8,
+                      .window = 3,
+                      .saves = quick ? 5 : 15,
+                      .copies = true};
+    fmt::print("\n### The stop of a run for one save of {} MB\n\n", shape.megabytes);
+    fmt::print("| | stop, ms | plain copy, ms | stop / copy |\n|---|---|---|---|\n");
+    for_each_way(shape, print_stop);
+  }
+  if (only.empty() || only == "cost") {
+    const Shape shape{
+        .megabytes = quick ? 30 : 300, .batch = quick ? 16 : 128, .window = 50, .saves = 5};
+    fmt::print("\n### A save of {} MB every 50 steps, batches of {}\n\n", shape.megabytes,
+               shape.batch);
+    fmt::print("| | ms a step | stop, ms | cost, % | |\n|---|---|---|---|---|\n");
+    for_each_way(shape, [&](const std::string& name, const Figures& figures) {
+      print_cost(name, shape, figures);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace muster::bench
+
+int main(int argc, char** argv) {
+  using namespace muster;
+  CLI::App app("What checkpoints cost a run");
+  std::string only;
+  bool quick = false;
+  app.add_option("--only", only, "One part: stop or cost")->check(CLI::IsMember({"stop", "cost"}));
+  app.add_flag("--quick", quick, "Small and few saves: to see that it works");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    bench::run(only, quick);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+  return 0;
+}

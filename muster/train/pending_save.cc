@@ -1,0 +1,61 @@
+#include "muster/train/pending_save.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/base/log.h"
+#include "muster/train/save_together.h"
+
+namespace muster::inline v0_1 {
+
+void PendingSave::begin(CheckpointWriter* writer, const std::function<Checkpoint()>& make,
+                        std::function<void(const std::string& prefix)> saved,
+                        FailedSaves* may_fail) {
+  any_ = true;
+  patient_ = may_fail != nullptr;
+  prefix_.clear();
+  if (writer == nullptr) return;
+  saved_ = std::move(saved);
+  may_fail_ = may_fail;
+  writer->check();
+  internal::saved_or_counted(*writer, may_fail, [&] {
+    Checkpoint checkpoint = make();
+    step_ = checkpoint.global_step;
+    writer->begin(std::move(checkpoint));
+    writer_ = writer;
+  });
+}
+
+void PendingSave::look() {
+  if (writer_ != nullptr && writer_->is_done()) (void)await();
+}
+
+std::string PendingSave::await() {
+  if (writer_ == nullptr) return prefix_;
+  CheckpointWriter& writer = *std::exchange(writer_, nullptr);
+  const bool there =
+      internal::saved_or_counted(writer, may_fail_, [&] { prefix_ = writer.finish(); });
+  if (!there) return "";
+  if (may_fail_ != nullptr) may_fail_->forget();
+  if (saved_) saved_(prefix_);
+  return prefix_;
+}
+
+std::optional<bool> PendingSave::settle(distribute::Replica& replica, const std::string& waiter) {
+  if (!any_) return std::nullopt;
+  constexpr Seconds kWorthReading{0.5};
+  if (writer_ != nullptr && !writer_->is_done()) ++waits_;
+  if (writer_ != nullptr && !writer_->is_done_within(kWorthReading)) {
+    log::event("save_waits", {{"global_step", step_}, {"waits", waits_}},
+               fmt::format("{} waits for the checkpoint of step {}, which is still being written "
+                           "(wait {} of this run)",
+                           waiter, step_, waits_));
+  }
+  const bool saved = !await().empty();
+  any_ = false;
+  return internal::agree_on_saved(replica, saved, patient_);
+}
+
+}  // namespace muster::inline v0_1

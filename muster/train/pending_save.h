@@ -1,0 +1,57 @@
+// A save that a thread writes while the run makes further steps. Each replica of the run has one
+// and knows whether a save is in flight. The chief handles the result on the run's thread, and all
+// replicas learn it when they settle the save. Thread safety: belongs to the replica's thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "muster/base/export.h"
+#include "muster/distribute/replica.h"
+#include "muster/train/checkpoint_writer.h"
+#include "muster/train/failed_saves.h"
+
+namespace muster::inline v0_1 {
+
+class MUSTER_PART_EXPORT PendingSave {
+ public:
+  // --- each replica by itself ---
+  // A save begins. `writer` is nullptr on all replicas except the chief, and outlives this object.
+  // On the chief `make` is called and returns the checkpoint, whose tensors nobody changes; `saved`
+  // is called with the prefix when the checkpoint is written. `may_fail` counts failures; nullptr,
+  // on all replicas: none may fail. Throws the errors of CheckpointWriter::check(), and the errors
+  // of `make` unless `may_fail` allows them. REQUIRES: !any().
+  void begin(CheckpointWriter* writer, const std::function<Checkpoint()>& make,
+             std::function<void(const std::string& prefix)> saved, FailedSaves* may_fail);
+  // Whether a save has begun that the replicas have not settled.
+  bool any() const { return any_; }
+  // If the thread has ended, handles the result: calls `saved`, or throws the error unless
+  // `may_fail` allows it. Call it between two steps; it costs a look at a flag.
+  void look();
+  // The same, after waiting for the thread. Returns the prefix; "" if the save failed, and on
+  // replicas that are not the chief.
+  std::string await();
+
+  // --- all replicas together ---
+  // Waits for the save, and returns whether it succeeded; nothing if there is none. The other
+  // replicas wait for the chief at a barrier. If that takes longer than half a second, the log says
+  // so: `waiter` is "the save of step 200". Throws what look() throws.
+  std::optional<bool> settle(distribute::Replica& replica, const std::string& waiter);
+
+  // How often settle() had to wait for the thread, on the chief.
+  int64_t waits() const { return waits_; }
+
+ private:
+  bool any_ = false;
+  bool patient_ = false;                // a failure may be allowed
+  CheckpointWriter* writer_ = nullptr;  // on the chief, until the result is handled
+  int64_t step_ = 0;                    // on the chief
+  std::function<void(const std::string& prefix)> saved_{};
+  FailedSaves* may_fail_ = nullptr;
+  std::string prefix_;  // on the chief, of the save if it succeeded
+  int64_t waits_ = 0;
+};
+
+}  // namespace muster::inline v0_1

@@ -1,0 +1,90 @@
+#include "muster/train/state_copy.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+using Tensors = std::map<std::string, Tensor>;
+
+// More than one block for each thread, and a block that is not full.
+constexpr int64_t kMany = (int64_t{3} << 18) + 7;
+
+TEST(StateCopyTest, HoldsTheValuesOfItsMoment) {
+  const Tensor many = torch::arange(kMany, at::kFloat), square = torch::rand({5, 7});
+  const Tensors tensors = {{"many", many},
+                           {"turned", square.t()},
+                           {"row", square[3]},
+                           {"scalar", torch::full({}, 7, at::kLong)},
+                           {"empty", torch::empty({0, 3})},
+                           {"flags", torch::tensor({true, false})},
+                           {"half", torch::ones({9}, at::kBFloat16)}};
+  Tensors before;
+  for (const auto& [name, tensor] : tensors) before[name] = tensor.clone();
+  StateCopy copy;
+  const Tensors copied = copy.of(tensors);
+  EXPECT_TRUE(copy.all_finite());
+  many.fill_(-1);
+  square.zero_();
+  ASSERT_EQ(copied.size(), tensors.size());
+  for (const auto& [name, tensor] : copied) {
+    EXPECT_TRUE(tensor.equal(before.at(name))) << name;
+    EXPECT_EQ(tensor.scalar_type(), before.at(name).scalar_type()) << name;
+    EXPECT_TRUE(tensor.is_contiguous()) << name;
+  }
+}
+
+TEST(StateCopyTest, TakesItsMemoryAgainOnlyWhereNobodyHasIt) {
+  const Tensors tensors = {{"w", torch::rand({100})}, {"v", torch::rand({100})}};
+  StateCopy copy;
+  Tensors first = copy.of(tensors);
+  const void* const memory = first.at("w").data_ptr();
+  const Tensor held = first.at("v");
+  first.clear();
+  const Tensors second = copy.of(tensors);
+  EXPECT_EQ(second.at("w").data_ptr(), memory);
+  EXPECT_NE(second.at("v").data_ptr(), held.data_ptr());
+  // A view holds the memory too.
+  const Tensor view = copy.of(tensors).at("w").slice(0, 0, 10);
+  EXPECT_NE(copy.of(tensors).at("w").data_ptr(), view.data_ptr());
+  EXPECT_EQ(copy.of({{"w", torch::rand({7})}}).at("w").numel(), 7);
+}
+
+TEST(StateCopyTest, FindsWhatIsNotFinite) {
+  const double infinite = std::numeric_limits<double>::infinity();
+  for (const DType dtype : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16}) {
+    for (const double bad : {std::nan(""), infinite, -infinite}) {
+      for (const int64_t place : {int64_t{0}, kMany / 2, kMany - 1}) {
+        Tensor tensor = torch::ones({kMany}, dtype);
+        StateCopy copy;
+        (void)copy.of({{"w", tensor}});
+        EXPECT_TRUE(copy.all_finite());
+        tensor[place] = bad;
+        (void)copy.of({{"v", torch::ones({1})}, {"w", tensor}});
+        EXPECT_FALSE(copy.all_finite()) << dtype << " " << bad << " at " << place;
+      }
+    }
+  }
+  StateCopy copy;
+  (void)copy.of({{"largest", torch::full({3}, std::numeric_limits<float>::max())},
+                 {"tiny", torch::full({3}, std::numeric_limits<float>::denorm_min())},
+                 {"bits", torch::full({3}, 0x7f800000, at::kInt)}});
+  EXPECT_TRUE(copy.all_finite());
+}
+
+TEST(StateCopyTest, LeavesWhatACheckpointCannotHold) {
+  StateCopy copy;
+  const Tensor sparse = torch::eye(3).to_sparse();
+  const Tensors copied = copy.of({{"none", Tensor()}, {"sparse", sparse}});
+  EXPECT_FALSE(copied.at("none").defined());
+  EXPECT_TRUE(copied.at("sparse").is_same(sparse));
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1
