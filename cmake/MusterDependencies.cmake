@@ -50,6 +50,23 @@ muster_find_library(re2 re2/re2.h)
 find_path(MUSTER_HDF5_DIR hdf5.h PATH_SUFFIXES hdf5/serial)
 find_library(MUSTER_HDF5_LIBRARY hdf5 PATH_SUFFIXES hdf5/serial)
 muster_find_library(hdf5 hdf5.h)
+# ONNX's messages, checker and shape inference, for the part onnx alone; its own files for CMake ask for Protobuf's.
+find_path(MUSTER_ONNX_DIR onnx/checker.h)
+foreach(name IN ITEMS onnx onnx_proto protobuf)
+  string(TOUPPER MUSTER_${name}_LIBRARY variable)
+  find_library(${variable} ${name})
+endforeach()
+add_library(muster_onnx_format INTERFACE)
+if(MUSTER_ONNX_DIR AND MUSTER_ONNX_LIBRARY AND MUSTER_ONNX_PROTO_LIBRARY AND MUSTER_PROTOBUF_LIBRARY)
+  target_include_directories(muster_onnx_format SYSTEM INTERFACE ${MUSTER_ONNX_DIR})
+  target_compile_definitions(muster_onnx_format INTERFACE ONNX_NAMESPACE=onnx ONNX_ML=1)
+  target_link_libraries(muster_onnx_format INTERFACE
+    -Wl,--push-state,--as-needed ${MUSTER_ONNX_LIBRARY} ${MUSTER_ONNX_PROTO_LIBRARY} ${MUSTER_PROTOBUF_LIBRARY} -Wl,--pop-state)
+elseif(NOT MUSTER_ONLY)
+  message(FATAL_ERROR "onnx/checker.h or a library of ONNX or Protobuf is not here.\n"
+    "hint: Debian: apt-get install libonnx-dev libprotobuf-dev; elsewhere: -DMUSTER_ONNX_DIR=FOLDER_WITH_onnx/checker.h "
+    "-DMUSTER_ONNX_LIBRARY=FILE -DMUSTER_ONNX_PROTO_LIBRARY=FILE -DMUSTER_PROTOBUF_LIBRARY=FILE")
+endif()
 
 if(MUSTER_SANITIZE STREQUAL "thread" OR MUSTER_FUZZ OR (MUSTER_ONLY AND NOT "TORCH" IN_LIST MUSTER_ONLY))
   # LibTorch under libgomp floods the thread sanitizer, and parsers of bytes do without it: these presets build the

@@ -1,6 +1,6 @@
 # cmake --install: a shared library and a pkg-config file for each part of FLOORS that users link, the public headers,
 # the programs, and what find_package(muster) needs. What they are made of stays inside of the libraries' exports.
-# Components, which are Debian packages too: each part, dev, command, board, jobs, serve, train.
+# Components, which are Debian packages too: each part, dev, command, board, jobs, serve, train, model.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -78,7 +78,7 @@ if(NOT MUSTER_GROUND_ONLY AND NOT MUSTER_SANITIZE)
   # All that is installed, without the examples and the tests.
   set(libraries ${muster_installed_parts})
   list(TRANSFORM libraries PREPEND muster_part_)
-  add_custom_target(library DEPENDS ${libraries} muster muster-board muster-jobs muster-probe muster-serve muster-train)
+  add_custom_target(library DEPENDS ${libraries} muster muster-board muster-jobs muster-probe muster-serve muster-train muster-model)
   if(TARGET muster_xla)
     add_dependencies(library muster_xla)
   endif()
@@ -92,6 +92,7 @@ if(NOT MUSTER_GROUND_ONLY AND NOT MUSTER_SANITIZE)
   install(TARGETS muster-jobs RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/muster COMPONENT jobs)
   install(TARGETS muster-serve RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/muster COMPONENT serve)
   install(TARGETS muster-train RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/muster COMPONENT train)
+  install(TARGETS muster-model RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/muster COMPONENT model)
   # What a user may include, and no more.
   file(STRINGS ${CMAKE_SOURCE_DIR}/cmake/face/headers.txt headers)
   foreach(header IN LISTS headers)

@@ -4,6 +4,7 @@
 #include "muster/core.h"
 #include "muster/keras.h"
 #include "muster/kerasfiles.h"
+#include "muster/onnx.h"
 #include "muster/servers.h"
 #include "muster/stores.h"
 #include "muster/tabular.h"

@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "apps/model/model_flags.h"
 #include "apps/muster/commands.h"
+#include "apps/muster/helper_program.h"
 #include "apps/muster/inspect.h"
 #include "muster/base/text_table.h"
 #include "muster/bundles/export_bundle.h"
@@ -63,12 +65,15 @@ int export_for_tensorflow(const ExportFlags& flags) {
 
 }  // namespace
 
-void add_export(CLI::App& app, Action& action) {
-  auto* command = app.add_subcommand("export", "Convert a checkpoint for PyTorch or TensorFlow");
+void add_export(CLI::App& app, const std::vector<std::string>& all, const std::string& own_folder,
+                Action& action) {
+  auto* command = app.add_subcommand(
+      "export", "Convert a checkpoint for PyTorch or TensorFlow, or an export to ONNX");
   command->require_subcommand(1);
   command->footer(
       "Examples:\n  muster export torch model weights.pt\n"
-      "  muster export tensorflow model theirs/model.ckpt-1000");
+      "  muster export tensorflow model theirs/model.ckpt-1000\n"
+      "  muster export onnx model/export model.onnx");
   auto flags = std::make_shared<ExportFlags>();
   auto* torch = command->add_subcommand(
       "torch", "Write the variables of a checkpoint as a state dict that torch.load() reads");
@@ -109,6 +114,10 @@ void add_export(CLI::App& app, Action& action) {
       "  muster export tensorflow model theirs/model.ckpt-1000 --like=theirs/model.ckpt-500");
   tensorflow->callback(
       [flags, &action] { action = [flags] { return export_for_tensorflow(*flags); }; });
+  auto model_flags = std::make_shared<ModelFlags>();
+  add_export_onnx(*command, *model_flags)->callback([model_flags, &all, own_folder, &action] {
+    action = [&all, own_folder]() -> int { become_program(kModelProgram, all, own_folder); };
+  });
 }
 
 }  // namespace muster::app

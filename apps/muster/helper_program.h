@@ -30,6 +30,10 @@ struct OtherProgram {
   std::string what{};  // "which has the commands for jobs", for the error that it is missing
 };
 
+// Converts and shows models.
+inline const OtherProgram kModelProgram{.name = "muster-model",
+                                        .what = "which loads LibTorch and ONNX"};
+
 // Replaces this process by the program, with these arguments: signals and the exit code are then
 // its own. Throws NotFound if the program does not exist, and the errors of starting a program; it
 // does not return.

@@ -2,7 +2,9 @@
 #include <cstdio>
 #include <memory>
 
+#include "apps/model/model_flags.h"
 #include "apps/muster/commands.h"
+#include "apps/muster/helper_program.h"
 #include "apps/muster/inspect.h"
 #include "muster/command/command_line.h"
 #include "muster/files/file_systems.h"
@@ -118,7 +120,8 @@ void add_records(CLI::App& inspect, const std::shared_ptr<InspectFlags>& flags, 
 
 }  // namespace
 
-void add_inspect(CLI::App& app, Action& action) {
+void add_inspect(CLI::App& app, const std::vector<std::string>& all, const std::string& own_folder,
+                 Action& action) {
   auto* inspect = app.add_subcommand(
       "inspect",
       "Show what is inside checkpoints, exported models, event files and TFRecord files");
@@ -127,6 +130,7 @@ void add_inspect(CLI::App& app, Action& action) {
       "Examples:\n"
       "  muster inspect checkpoint model\n"
       "  muster inspect export model/export\n"
+      "  muster inspect model model.onnx\n"
       "  muster inspect events model --tag loss\n"
       "  muster inspect records train.tfrecord\n"
       "\n"
@@ -136,6 +140,10 @@ void add_inspect(CLI::App& app, Action& action) {
   add_export(*inspect, flags, action);
   add_events(*inspect, flags, action);
   add_records(*inspect, flags, action);
+  auto model_flags = std::make_shared<ModelFlags>();
+  add_inspect_model(*inspect, *model_flags)->callback([model_flags, &all, own_folder, &action] {
+    action = [&all, own_folder]() -> int { become_program(kModelProgram, all, own_folder); };
+  });
 }
 
 }  // namespace muster::app

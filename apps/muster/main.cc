@@ -21,8 +21,8 @@ void add_commands(CLI::App& app, const CommandLine& line, Action& action) {
   add_run(app, line.program, line.own_folder, action);
   add_commands_of_jobs(app);
   add_data(app, action);
-  add_inspect(app, action);
-  add_export(app, action);
+  add_inspect(app, line.all, line.own_folder, action);
+  add_export(app, line.all, line.own_folder, action);
   add_files(app, action);
   add_serve(app, line.words, line.own_folder, action);
   add_train(app, line.words, line.own_folder, action);

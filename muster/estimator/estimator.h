@@ -75,6 +75,8 @@ struct ExportModelOptions {
   std::optional<std::string> checkpoint_path{};  // the latest when unset
   // Whether to use the moving averages of the weights: see optim::exponential_moving_average().
   bool use_ema = false;
+  // Formats in addition to TorchScript. "onnx" adds model.onnx, if the program links muster::onnx.
+  std::vector<std::string> formats{};
 };
 
 // Predictions, one example (or batch) at a time. The Estimator must outlive it.

@@ -51,7 +51,7 @@ std::optional<std::string> Estimator::export_model(const std::string& export_dir
   set_threads(0);
 
   ModelRunner runner(impl_->model_fn, Mode::kPredict, impl_->seed(), impl_->params);
-  ServableSource source{.receiver = receiver};
+  ServableSource source{.receiver = receiver, .formats = options.formats};
   source.checkpoint =
       impl_->load(runner, {.checkpoint_path = options.checkpoint_path, .use_ema = options.use_ema},
                   "exporting");

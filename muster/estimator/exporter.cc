@@ -62,12 +62,12 @@ void retire_version(FileSystem& files, const std::string& directory, int64_t ver
 // The common part of all exporters.
 class ExporterBase : public Exporter {
  public:
-  ExporterBase(const char* function, std::string name, ServingInputReceiver receiver, bool use_ema,
-               std::optional<int64_t> exports_to_keep)
+  ExporterBase(const char* function, std::string name, ServingInputReceiver receiver,
+               ExportModelOptions options, std::optional<int64_t> exports_to_keep)
       : exports_to_keep_(exports_to_keep),
         name_(std::move(name)),
         receiver_(std::move(receiver)),
-        use_ema_(use_ema) {
+        options_(std::move(options)) {
     if (!internal::names_a_folder(name_)) {
       throw invalid_argument(fmt::format("{}: name is \"{}\"", function, name_),
                              "it names a folder: a word without a slash, and not \".\" or \"..\"");
@@ -87,8 +87,9 @@ class ExporterBase : public Exporter {
  protected:
   std::optional<std::string> write(Estimator& estimator, const std::string& export_path,
                                    const std::string& checkpoint_path) const {
-    return estimator.export_model(export_path, receiver_,
-                                  {.checkpoint_path = checkpoint_path, .use_ema = use_ema_});
+    ExportModelOptions options = options_;
+    options.checkpoint_path = checkpoint_path;
+    return estimator.export_model(export_path, receiver_, options);
   }
 
   const std::optional<int64_t> exports_to_keep_;
@@ -96,7 +97,7 @@ class ExporterBase : public Exporter {
  private:
   const std::string name_;
   const ServingInputReceiver receiver_;
-  const bool use_ema_;
+  const ExportModelOptions options_;
 };
 
 class FinalExporter final : public ExporterBase {
@@ -182,7 +183,8 @@ void write_best(FileSystem& files, const std::string& path, const BestSoFar& bes
 class BestExporter final : public ExporterBase {
  public:
   BestExporter(std::string name, ServingInputReceiver receiver, BestExporterOptions options)
-      : ExporterBase("best_exporter", std::move(name), std::move(receiver), options.use_ema,
+      : ExporterBase("best_exporter", std::move(name), std::move(receiver),
+                     {.use_ema = options.use_ema, .formats = std::move(options.formats)},
                      options.exports_to_keep),
         compare_(std::move(options.compare)) {
     if (!compare_) {
@@ -255,14 +257,18 @@ CompareFn metric_lower(std::string metric) {
 
 ExporterPtr final_exporter(std::string name, ServingInputReceiver receiver,
                            FinalExporterOptions options) {
-  return std::make_shared<FinalExporter>("final_exporter", std::move(name), std::move(receiver),
-                                         options.use_ema, std::nullopt);
+  return std::make_shared<FinalExporter>(
+      "final_exporter", std::move(name), std::move(receiver),
+      ExportModelOptions{.use_ema = options.use_ema, .formats = std::move(options.formats)},
+      std::nullopt);
 }
 
 ExporterPtr latest_exporter(std::string name, ServingInputReceiver receiver,
                             LatestExporterOptions options) {
-  return std::make_shared<LatestExporter>("latest_exporter", std::move(name), std::move(receiver),
-                                          options.use_ema, options.exports_to_keep);
+  return std::make_shared<LatestExporter>(
+      "latest_exporter", std::move(name), std::move(receiver),
+      ExportModelOptions{.use_ema = options.use_ema, .formats = std::move(options.formats)},
+      options.exports_to_keep);
 }
 
 ExporterPtr best_exporter(std::string name, ServingInputReceiver receiver,

@@ -50,6 +50,8 @@ MUSTER_EXPORT CompareFn metric_lower(std::string metric);
 // Options of final_exporter().
 struct FinalExporterOptions {
   bool use_ema = false;  // use the moving averages of the weights
+  // Formats in addition to TorchScript: see ExportModelOptions.
+  std::vector<std::string> formats{};
 };
 
 // Options of latest_exporter().
@@ -57,6 +59,7 @@ struct LatestExporterOptions {
   // The number of exports to keep; older ones are removed. nullopt keeps all.
   std::optional<int64_t> exports_to_keep = 5;
   bool use_ema = false;
+  std::vector<std::string> formats{};
 };
 
 // Options of best_exporter().
@@ -65,6 +68,7 @@ struct BestExporterOptions {
   // The number of exports to keep; the worst are removed. nullopt keeps all.
   std::optional<int64_t> exports_to_keep = 5;
   bool use_ema = false;
+  std::vector<std::string> formats{};
 };
 
 // Exports once, when training has ended. All three functions throw InvalidArgument for an empty

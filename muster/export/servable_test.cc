@@ -16,6 +16,7 @@
 #include "muster/base/log.h"
 #include "muster/base/temp_directory.h"
 #include "muster/checkpoint/checkpoint.h"
+#include "muster/export/model_format.h"
 #include "muster/export/request_columns.h"
 #include "muster/export/write_servable.h"
 #include "muster/formats/example.h"
@@ -473,6 +474,35 @@ assert torch.allclose(model(x=x)["logits"], want, rtol=1e-5)
 )"))
       .value();
   EXPECT_EQ(std::system(("/usr/bin/python3 " + script + " " + folder).c_str()), 0);
+}
+
+// The part that has a format registers it.
+TEST_F(ServableTest, AFormatThatIsNotLinkedIsNamed) {
+  source_.formats = {"onnx"};
+  const Error error = write_error();
+  EXPECT_THAT(error.message(), HasSubstr("the format \"onnx\""));
+  EXPECT_THAT(error.hint(), HasSubstr("muster::onnx"));
+  source_.formats = {"savedmodel"};
+  EXPECT_THAT(write_error().message(), HasSubstr("not supported: export_model: the format"));
+}
+
+TEST_F(ServableTest, AFormatWritesFilesThatAreChecked) {
+  register_model_format(
+      {.name = "words",
+       .file = "model.words",
+       .write = [](FileSystem& files, const ExportedModel& model, const std::string& path) {
+         files.write_atomically(path, model.arguments.at(0)).value();
+         return std::vector<std::string>{"model.words"};
+       }});
+  source_.formats = {"words"};
+  const std::string folder = write();
+  const std::string path = folder + "/model.words";
+  EXPECT_EQ(local_file_system().read_file(path).value(), "x");
+  EXPECT_EQ(read_export(local_file_system(), folder).outputs.at("sum").size(), 1u);
+  local_file_system().write_atomically(path, std::string_view("y")).value();
+  EXPECT_EQ(error_of([&] { (void)read_export(local_file_system(), folder); }).kind(),
+            ErrorKind::kCorrupt);
+  EXPECT_EQ(error_of([&] { (void)Servable(folder); }).kind(), ErrorKind::kCorrupt);
 }
 
 }  // namespace

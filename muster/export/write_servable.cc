@@ -15,6 +15,7 @@
 #include "muster/export/internal/length_plan.h"
 #include "muster/export/internal/request_rows.h"
 #include "muster/export/internal/trace.h"
+#include "muster/export/internal/write_formats.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/libtorch_error.h"
 
@@ -237,6 +238,7 @@ void write_servable(FileSystem& files, const std::string& directory, const Serva
   (*description.files)[internal::kModuleFile] = formats::digest_of(bytes_of(bytes));
   (*description.files)[internal::kWeightsFile] =
       formats::digest_of_file(files, weights_path).value();
+  internal::write_formats(files, directory, source.formats, bytes, description);
   files.write_atomically(join_path(directory, internal::kSignaturesFile), to_json(description))
       .value();
 }

@@ -14,6 +14,7 @@
 #include "muster/base/strings.h"
 #include "muster/base/uri.h"
 #include "muster/export/internal/description.h"
+#include "muster/export/model_format.h"
 #include "muster/export/servable.h"
 
 namespace muster::inline v0_1 {
@@ -86,7 +87,7 @@ void remove_unfinished(FileSystem& files, const std::string& export_dir, int64_t
     const std::string folder = join_path(export_dir, std::to_string(version));
     const Result<std::vector<std::string>> names = files.list_directory(folder);
     if (!names.ok() || !std::ranges::all_of(names.value(), [](const std::string& name) {
-          return name == internal::kModuleFile || name == internal::kWeightsFile;
+          return name.starts_with("model.");
         }))
       continue;
     if (const Status removed = files.remove_tree(folder); !removed.ok())
@@ -126,6 +127,7 @@ void check_export(const std::string& export_dir, const ServingInputReceiver& rec
 std::string write_version(FileSystem& files, const std::string& export_dir, int64_t seconds,
                           const ServableSource& source) {
   check_export(export_dir, source.receiver);
+  for (const std::string& format : source.formats) (void)model_format(format);
   files.make_directories(export_dir).value();
   if (is_remote(export_dir)) return write_in_store(files, export_dir, seconds, source);
   remove_leftovers(files, export_dir);

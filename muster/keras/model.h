@@ -202,13 +202,16 @@ class MUSTER_EXPORT Model {
   // by_name only for other shapes.
   LoadedWeights load_weights(const std::string& path, const LoadWeightsOptions& options = {});
   // Saves weights, slots of the optimizer and the number of steps in the folder `path`. load() of a
-  // model made by the same code continues from it. The code itself is not saved.
+  // model made by the same code continues from it. The code itself is not saved. A path that ends
+  // in .onnx is a file instead: the exported model as ONNX, which load() does not read; the program
+  // links muster::onnx, and the errors are those of export_model().
   void save(const std::string& path);
   void load(const std::string& path);
   // Exports the computation of predict() as a model that Servable, `muster serve` and PyTorch load,
   // to `directory`/<unix seconds>, and returns that path; other tasks than the chief return "". See
-  // Estimator::export_model().
-  std::string export_model(const std::string& directory);
+  // Estimator::export_model(). `formats` are those of ExportModelOptions: {"onnx"} adds model.onnx.
+  std::string export_model(const std::string& directory,
+                           const std::vector<std::string>& formats = {});
 
   // Freezes layers whose names match one of these regular expressions, from the next fit() or
   // train_on_batch() on: their variables do not change, and batch normalization in them uses its

@@ -14,7 +14,9 @@
 #include "muster/base/unknown_name.h"
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/checkpoint/manager.h"
+#include "muster/export/model_format.h"
 #include "muster/files/file_systems.h"
+#include "muster/keras/internal/model_files.h"
 #include "muster/keras/internal/model_impl.h"
 #include "muster/keras/internal/structure.h"
 #include "muster/layers/step_context.h"
@@ -195,7 +197,8 @@ Estimator model_to_estimator(Model& model, RunConfig config,
   return Estimator(std::move(parts), std::move(config));
 }
 
-std::string Model::export_model(const std::string& directory) {
+std::string Model::export_model(const std::string& directory,
+                                const std::vector<std::string>& formats) {
   const distribute::NamedCall call("Model::export_model()");
   if (impl_->bystander()) return "";
   impl_->require_built("export_model");
@@ -218,7 +221,18 @@ std::string Model::export_model(const std::string& directory) {
   CheckpointManager(folder.path()).save(checkpoint);
   // One process writes: the cluster has no part in it.
   Estimator estimator(std::move(parts), {.model_dir = folder.path(), .environment = Environment()});
-  return estimator.export_model(directory, raw_serving_input_receiver(features)).value_or("");
+  return estimator
+      .export_model(directory, raw_serving_input_receiver(features), {.formats = formats})
+      .value_or("");
+}
+
+void internal::export_file(Model& model, const std::string& format, const std::string& path) {
+  const ModelFormat found = model_format(format);  // before anything is computed
+  const PassingFolder folder(
+      join_path(directory_of(path), fmt::format(".{}-{}", base_name(path), ::getpid())));
+  const std::string version = model.export_model(folder.path());
+  if (version.empty()) return;  // another task writes
+  (void)found.write(file_systems(), read_export(file_systems(), version), path);
 }
 
 }  // namespace muster::inline v0_1::keras

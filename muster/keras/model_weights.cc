@@ -26,6 +26,8 @@ namespace {
 
 using nlohmann::json;
 
+// A path of save() that ends with it is a file of ONNX.
+constexpr std::string_view kOnnxSuffix = ".onnx";
 // Under which a checkpoint says which model it is of.
 const char* const kModelNote = "keras_model";
 
@@ -190,7 +192,10 @@ LoadedWeights Model::load_weights(const std::string& path, const LoadWeightsOpti
   return result;
 }
 
-void Model::save(const std::string& path) { internal::save_model(*this, path); }
+void Model::save(const std::string& path) {
+  if (path.ends_with(kOnnxSuffix)) return internal::export_file(*this, "onnx", path);
+  internal::save_model(*this, path);
+}
 
 bool internal::save_model(Model& model, const std::string& path, FailedSaves* failures, bool must) {
   const distribute::NamedCall call("Model::save()");
@@ -219,6 +224,10 @@ void Model::load(const std::string& path) {
   if (impl_->bystander()) return;
   impl_->refuse_while_served("load()");
   impl_->require_built("load");
+  if (path.ends_with(kOnnxSuffix)) {
+    throw invalid_argument("not supported: load: " + path + " is an ONNX file",
+                           "save(folder) writes what load() reads");
+  }
   const auto loaded = CheckpointManager(path).load_latest();
   if (!loaded) {
     throw not_found(fmt::format("load: there is no saved model in {}", path),

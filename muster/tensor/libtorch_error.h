@@ -5,6 +5,7 @@
 #include <string>
 
 #include "muster/base/error.h"
+#include "muster/base/export.h"
 
 namespace c10 {
 class Error;
@@ -13,7 +14,7 @@ class Error;
 namespace muster::inline v0_1 {
 
 // Returns the message without the part for LibTorch's developers.
-std::string text_of(const c10::Error& error);
+MUSTER_PART_EXPORT std::string text_of(const c10::Error& error);
 // Converts an exception of LibTorch: `message` names the place, and ends with text_of() of it.
 // Internal if memory ran out or the machine failed; otherwise the program is to blame:
 // InvalidArgument with the result of `hint`.

@@ -342,10 +342,11 @@ std::optional<std::string> BoostedTrees::export_model(const std::string& export_
   const auto [ensemble, step] = impl_->load(options.checkpoint_path);
   const RunConfig& config = impl_->place.config();
   Clock& clock = config.clock != nullptr ? *config.clock : system_clock();
-  return write_version(
-      impl_->fs(), export_dir, static_cast<int64_t>(clock.wall_seconds()),
+  ServableSource source =
       trees::servable_of(ensemble, form, receiver, step,
-                         options.checkpoint_path.value_or(latest_checkpoint().value_or(""))));
+                         options.checkpoint_path.value_or(latest_checkpoint().value_or("")));
+  source.formats = options.formats;
+  return write_version(impl_->fs(), export_dir, static_cast<int64_t>(clock.wall_seconds()), source);
 }
 
 std::vector<std::string> BoostedTrees::column_names() const { return ensemble().features; }

@@ -102,6 +102,8 @@ struct BoostedTreesPredictOptions {
 // Options of BoostedTrees::export_model().
 struct BoostedTreesExportOptions {
   std::optional<std::string> checkpoint_path{};  // the latest when unset
+  // Formats in addition to TorchScript. "onnx" adds model.onnx, if the program links muster::onnx.
+  std::vector<std::string> formats{};
 };
 
 // Predictions, one example (or batch) at a time.

@@ -43,6 +43,8 @@ const Refusal kRefusals[] = {
      "muster/export/write_servable.cc", "not supported: exporting {}: at {}"},
     {"export.md", "free lengths with tf.Examples, with feature columns",
      "muster/export/write_servable.cc", "feature columns come before the model"},
+    {"export.md", "operations without a counterpart", "muster/onnx/internal/graph_of.cc",
+     "has no counterpart in ONNX here"},
     {"hooks.md", "`kRollBack` is refused with `not supported`", "muster/train/pace.cc",
      "NonFinitePolicy::kRollBack on parameter servers"},
     {"keras.md", "two models in one scope of several workers", "muster/loop/session.cc",

@@ -10,8 +10,8 @@ fail() {
 }
 
 (cd "$build" && cpack -G DEB -B "$work/package" >"$work/cpack.log" 2>&1) || fail "$(cat "$work/cpack.log")"
-for name in libmuster-core libmuster-keras libmuster-tabular libmuster-servers libmuster-stores libmuster-tensorflow libmuster-kerasfiles libmuster-parallel libmuster-tpu libmuster-dev muster \
-  muster-board muster-jobs muster-serve muster-train; do
+for name in libmuster-core libmuster-keras libmuster-tabular libmuster-servers libmuster-stores libmuster-tensorflow libmuster-kerasfiles libmuster-onnx libmuster-parallel libmuster-tpu libmuster-dev muster \
+  muster-board muster-jobs muster-serve muster-train muster-model; do
   ls "$work/package/${name}_"*.deb >/dev/null || fail "no package $name: $(cat "$work/cpack.log")"
 done
 
@@ -28,6 +28,7 @@ depends libmuster-core libc6 libre2
 depends libmuster-stores libcurl libmuster-core libpugixml
 depends libmuster-keras libmuster-core
 depends libmuster-kerasfiles libhdf5 libmuster-core
+depends libmuster-onnx libonnx1 libmuster-core
 depends libmuster-dev libtorch-dev nlohmann-json3-dev libmuster-core libmuster-keras libmuster-stores
 depends muster-serve muster libopenblas0-openmp libsimdjson
 depends muster-jobs libyaml-cpp muster
@@ -63,7 +64,7 @@ endif()
 CMAKE
   cmake -S "$work/$1" -B "$work/$1/build" -G Ninja "-DCMAKE_PREFIX_PATH=$work/root/usr;$prefix_path" >"$work/configure.log" 2>&1
 }
-find_muster all 'COMPONENTS core keras tabular servers stores tensorflow kerasfiles parallel tpu' || fail "$(cat "$work/configure.log")"
+find_muster all 'COMPONENTS core keras tabular servers stores tensorflow kerasfiles onnx parallel tpu' || fail "$(cat "$work/configure.log")"
 # A machine that has no package of one part is told which one is missing.
 find "$work/root" -name 'libmuster-keras.so*' -delete
 find_muster rest '' || fail "$(cat "$work/configure.log")"

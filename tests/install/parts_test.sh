@@ -47,4 +47,4 @@ for part in core stores; do
     "-Wl,-rpath,$(pkg-config --variable=libdir muster-core)"
   "$work/plain_$part" "$work/lines.txt" | diff "$work/$part.log" -
 done
-for part in keras tabular servers tensorflow kerasfiles parallel tpu; do pkg-config --exists --print-errors "muster-$part"; done
+for part in keras tabular servers tensorflow kerasfiles onnx parallel tpu; do pkg-config --exists --print-errors "muster-$part"; done

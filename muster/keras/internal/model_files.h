@@ -15,4 +15,8 @@ bool save_model(Model& model, const std::string& path, FailedSaves* failures = n
 bool save_weights(Model& model, const std::string& path, FailedSaves* failures = nullptr,
                   bool must = true);
 
+// Writes the export of the model in this format as the file `path`, on the chief. Throws the errors
+// of Model::export_model() and of the format.
+void export_file(Model& model, const std::string& format, const std::string& path);
+
 }  // namespace muster::inline v0_1::keras::internal

@@ -1,0 +1,162 @@
+#include "muster/onnx/onnx_model.h"
+
+#include <fmt/format.h>
+#include <onnx/checker.h>
+#include <onnx/defs/schema.h>
+#include <onnx/onnx_pb.h>
+#include <onnx/shape_inference/implementation.h>
+
+#include <nlohmann/json.hpp>
+
+#include "muster/base/error.h"
+#include "muster/onnx/internal/graph_of.h"
+
+// A program that links the part refers to this name, so that the linker takes this file out of the
+// archive.
+extern "C" {
+extern const int muster_onnx_linked;
+const int muster_onnx_linked = 1;
+}
+
+namespace muster::inline v0_1::onnx {
+namespace {
+
+using nlohmann::json;
+
+[[maybe_unused]] const bool registered = [] {
+  register_model_format(
+      {.name = "onnx",
+       .file = "model.onnx",
+       .write = [](FileSystem& files, const ExportedModel& model, const std::string& path) {
+         return write_onnx(files, model, path);
+       }});
+  return true;
+}();
+
+// LayerNormalization needs 17; onnxruntime 1.12 and newer run it.
+constexpr int64_t kOpset = 17;
+constexpr int64_t kMlOpset = 3;
+constexpr int64_t kIrVersion = 8;
+// Where a tensor begins in a file of weights: memory that is mapped is used in place.
+constexpr uint64_t kAlignment = 4096;
+
+json json_of(const std::map<std::string, TensorInfo>& tensors) {
+  json all = json::object();
+  for (const auto& [name, info] : tensors)
+    all[name] = {{"dtype", dtype_name(info.dtype)}, {"shape", info.shape}};
+  return all;
+}
+
+// What clients know by signatures.json of an export.
+std::string signatures_of(const ExportedModel& model, const internal::ConvertedGraph& converted) {
+  json all = json::object();
+  for (const auto& [name, signature] : model.signatures) {
+    json& one = all[name];
+    one = {{"method", method_name(signature.method)},
+           {"inputs", json_of(signature.inputs)},
+           {"outputs", converted.outputs.at(name)}};
+    if (!signature.classes.empty()) one["classes"] = signature.classes;
+    for (const auto& [input, words] : signature.texts)
+      one["texts"][input] = {{"words", words.words}, {"unknown", words.unknown}};
+    if (!signature.may_be_missing.empty()) one["may_be_missing"] = signature.may_be_missing;
+  }
+  return all.dump();
+}
+
+void add_metadata(::onnx::ModelProto& proto, const std::string& key, const std::string& value) {
+  auto* entry = proto.add_metadata_props();
+  entry->set_key(key);
+  entry->set_value(value);
+}
+
+::onnx::ModelProto model_of(const ExportedModel& model) {
+  internal::ConvertedGraph converted = internal::graph_of(model);
+  ::onnx::ModelProto proto;
+  proto.set_ir_version(kIrVersion);
+  proto.set_producer_name("muster");
+  proto.set_doc_string(
+      model.has_columns
+          ? "Exported by Muster. Feature columns in front of the model are not in this file: it "
+            "takes their results."
+          : "Exported by Muster.");
+  auto* opset = proto.add_opset_import();
+  opset->set_domain("");
+  opset->set_version(kOpset);
+  if (converted.has_ml) {
+    auto* ml = proto.add_opset_import();
+    ml->set_domain("ai.onnx.ml");
+    ml->set_version(kMlOpset);
+  }
+  add_metadata(proto, "muster.global_step", std::to_string(model.global_step));
+  add_metadata(proto, "muster.signatures", signatures_of(model, converted));
+  converted.graph.set_name("muster");
+  proto.mutable_graph()->Swap(&converted.graph);
+  return proto;
+}
+
+// Throws if ONNX's own library does not accept the model. Shapes that it infers stay in the file.
+void check(::onnx::ModelProto& proto) {
+  try {
+    ::onnx::checker::check_model(proto);
+    ::onnx::shape_inference::InferShapes(
+        proto, ::onnx::OpSchemaRegistry::Instance(),
+        ::onnx::ShapeInferenceOptions(/*check_type=*/true, /*strict_mode=*/1, /*data_prop=*/true));
+  } catch (const std::exception& error) {
+    throw Error(ErrorKind::kInternal,
+                fmt::format("ONNX does not accept the converted model: {}", error.what()),
+                "this is a mistake of Muster: report it with the model's layers");
+  }
+}
+
+uint64_t bytes_of_weights(const ::onnx::GraphProto& graph) {
+  uint64_t bytes = 0;
+  for (const auto& tensor : graph.initializer()) bytes += tensor.raw_data().size();
+  return bytes;
+}
+
+// Moves the weights to a file of their own.
+void write_weights(FileSystem& files, const std::string& path, ::onnx::GraphProto& graph) {
+  const std::string name(base_name(path));
+  auto staged = files.open_staged(path).value();
+  uint64_t offset = 0;
+  for (auto& tensor : *graph.mutable_initializer()) {
+    const uint64_t begin = (offset + kAlignment - 1) / kAlignment * kAlignment;
+    const std::string padding(begin - offset, '\0');
+    staged->append(bytes_of(padding)).value();
+    staged->append(bytes_of(tensor.raw_data())).value();
+    offset = begin + tensor.raw_data().size();
+    const auto add = [&tensor](const char* key, const std::string& value) {
+      auto* entry = tensor.add_external_data();
+      entry->set_key(key);
+      entry->set_value(value);
+    };
+    add("location", name);
+    add("offset", std::to_string(begin));
+    add("length", std::to_string(tensor.raw_data().size()));
+    tensor.set_data_location(::onnx::TensorProto::EXTERNAL);
+    tensor.clear_raw_data();
+  }
+  staged->commit().value();
+}
+
+}  // namespace
+
+std::vector<std::string> write_onnx(FileSystem& files, const ExportedModel& model,
+                                    const std::string& path, const OnnxOptions& options) {
+  ::onnx::ModelProto proto = model_of(model);
+  check(proto);
+  std::vector<std::string> written{std::string(base_name(path))};
+  if (bytes_of_weights(proto.graph()) >= options.external_data_from) {
+    written.push_back(written.front() + ".data");
+    write_weights(files, path + ".data", *proto.mutable_graph());
+  }
+  files.write_atomically(path, proto.SerializeAsString()).value();
+  return written;
+}
+
+std::vector<std::string> export_onnx(FileSystem& files, const std::string& folder,
+                                     const std::string& path, const OnnxOptions& options) {
+  return write_onnx(files, read_export(files, folder), path, options);
+}
+
+}  // namespace muster::inline v0_1::onnx

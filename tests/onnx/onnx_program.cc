@@ -1,0 +1,101 @@
+// Exports models to ONNX with the numbers that they compute; tools/peers/onnx_files.py compares
+// them with onnxruntime.
+//   onnx_program layers CASES OUT    the layers of the cases in a folder
+//   onnx_program models OUT [NAME]   applications, canned Estimators and boosted trees, or one
+//   onnx_program times EXPORT ROWS   milliseconds that Servable takes for so many rows, by one
+//   thread
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "muster/base/strings.h"
+#include "muster/export/servable.h"
+#include "muster/files/file_systems.h"
+#include "muster/onnx/onnx_model.h"
+#include "muster/tensor/libtorch.h"
+#include "muster/tensor/threads.h"
+#include "tests/onnx/exported_cases.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+// 1 if `act` throws; says why.
+int failure_of(const std::string& name, const std::function<void()>& act) {
+  try {
+    act();
+    return 0;
+  } catch (const std::exception& error) {
+    std::printf("%s: %s\n", name.c_str(), error.what());
+    return 1;
+  }
+}
+
+void convert(const std::string& folder) {
+  (void)onnx::export_onnx(file_systems(), folder, join_path(folder, "model.onnx"));
+  write_batches(folder);
+}
+
+int write_layers(const std::string& cases, const std::string& out) {
+  int failed = 0;
+  for (const ExportedCase& exported : layer_cases(cases)) {
+    failed += failure_of(exported.name, [&] {
+      const std::string folder = join_path(out, exported.name);
+      file_systems().make_directories(folder).value();
+      write_servable(file_systems(), folder, exported.source);
+      convert(folder);
+    });
+  }
+  return failed;
+}
+
+int write_models(const std::string& out, const std::string& only) {
+  int failed = 0;
+  for (const std::string& name : exported_models()) {
+    if (!only.empty() && name != only) continue;
+    failed += failure_of(name, [&] { convert(export_one_model(name, join_path(out, name))); });
+  }
+  return failed;
+}
+
+// Prints the median of several calls.
+void print_time(const std::string& folder, int64_t rows) {
+  set_threads(1);
+  const Servable model(folder);
+  Servable::Tensors batch;
+  for (const auto& [name, info] : model.signature(kServingDefault).inputs) {
+    Shape shape = info.shape;
+    shape[0] = rows;
+    batch[name] = torch::full(shape, at::isFloatingType(info.dtype) ? 0.5 : 1, info.dtype);
+  }
+  std::vector<double> times;
+  for (int i = 0; i < 23; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    (void)model.run(kServingDefault, batch);
+    const std::chrono::duration<double, std::milli> taken =
+        std::chrono::steady_clock::now() - begin;
+    if (i >= 2) times.push_back(taken.count());
+  }
+  std::ranges::sort(times);
+  std::printf("%.3f\n", times[times.size() / 2]);
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1
+
+int main(int argc, char** argv) {
+  const std::string what = argc > 1 ? argv[1] : "";
+  if (what == "layers" && argc == 4) return muster::write_layers(argv[2], argv[3]) == 0 ? 0 : 1;
+  if (what == "models" && argc >= 3)
+    return muster::write_models(argv[2], argc > 3 ? argv[3] : "") == 0 ? 0 : 1;
+  if (what == "times" && argc == 4) {
+    muster::print_time(argv[2], std::atoll(argv[3]));
+    return 0;
+  }
+  std::fputs("onnx_program layers CASES OUT | models OUT [NAME] | times EXPORT ROWS\n", stderr);
+  return 2;
+}
