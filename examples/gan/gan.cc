@@ -51,7 +51,10 @@ void train(int64_t steps) {
     (loss_as(discriminator(batch.real), 1) + loss_as(discriminator(fake.detach()), 0)).backward();
     adam_d.step();
     adam_g.zero_grad();
-    loss_as(discriminator(fake), 1).backward();
+    {
+      const auto rests = discriminator.no_sync();  // its gradients of this loss are not used
+      loss_as(discriminator(fake), 1).backward();
+    }
     adam_g.step();
   }
   const torch::NoGradGuard no_grad;
