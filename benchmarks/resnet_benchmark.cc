@@ -272,8 +272,8 @@ int main(int argc, char** argv) {
                  "Folder of the same programs, built from other source, for predict");
   app.add_option("--model", options.model, "Only this one")
       ->check(CLI::IsMember({"resnet50", "resnet18", "gpt", "loop", "fit", "bfloat16", "memory",
-                             "photos", "predict", "workers", "original_resnet50", "original_gpt",
-                             "original_lstm"}));
+                             "photos", "predict", "workers", "data_parallel", "original_resnet50",
+                             "original_gpt", "original_lstm"}));
   app.add_flag("--take_part", take_part)->group("");
   resnet::add_options(app, entry);
   CLI11_PARSE(app, argc, argv);
