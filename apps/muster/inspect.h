@@ -22,6 +22,10 @@ struct Inspection {
 // `checkpoint` names, are missing; InvalidArgument for a checkpoint of TensorFlow.
 std::vector<std::string> checkpoint_files(FileSystem& files, const std::string& path);
 
+// Returns the names of the checkpoints in a model_dir, "model.ckpt-100", the oldest first. Throws
+// NotFound if there is no such folder.
+std::vector<std::string> checkpoint_prefixes(FileSystem& files, const std::string& folder);
+
 // Shows a checkpoint and checks its digests. `path` is a model_dir (its newest checkpoint is
 // shown), a prefix (model/model.ckpt-100), or a .safetensors file, even one that another program
 // wrote; or one of TensorFlow, by its prefix, a file of it, or its model_dir; or a file of Keras,
@@ -50,5 +54,9 @@ struct RecordsOptions {
 // if one of the files does not exist.
 Inspection inspect_records(FileSystem& files, const std::vector<std::string>& paths,
                            const RecordsOptions& options, bool json);
+
+// Shows the reports that the tasks of a run left in model_dir when it failed: their errors, and
+// which collective each of them was in. Throws NotFound if there is none, and Corrupt.
+Inspection inspect_failures(FileSystem& files, const std::string& model_dir, bool json);
 
 }  // namespace muster::app

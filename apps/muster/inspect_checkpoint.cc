@@ -78,8 +78,9 @@ std::vector<std::string> files_of_prefix(FileSystem& files, const std::string& p
   return shards_of(files, prefix);
 }
 
-// Returns the prefixes in a model_dir, the oldest first.
-std::vector<std::string> prefixes_in(FileSystem& files, const std::string& folder) {
+}  // namespace
+
+std::vector<std::string> checkpoint_prefixes(FileSystem& files, const std::string& folder) {
   static const RegularExpression kName(R"((.+?-(\d+))(-\d{5}-of-\d{5})?\.safetensors)");
   std::vector<std::pair<uint64_t, std::string>> found;
   const std::vector<std::string> names = files.list_directory(folder).value();
@@ -95,6 +96,8 @@ std::vector<std::string> prefixes_in(FileSystem& files, const std::string& folde
   for (auto& [step, name] : found) prefixes.push_back(std::move(name));
   return prefixes;
 }
+
+namespace {
 
 // Returns the prefix that the text of a file `checkpoint` calls the newest; "" when it names none.
 std::string newest_named(const std::string& text) {
@@ -137,7 +140,7 @@ std::optional<std::string> tensorflow_prefix(FileSystem& files, const std::strin
     std::string prefix = path_inside(folder, inside_of(folder, newest), pointer).value();
     return is_tensorflow(files, prefix) ? std::optional(std::move(prefix)) : std::nullopt;
   }
-  if (!prefixes_in(files, folder).empty()) return std::nullopt;
+  if (!checkpoint_prefixes(files, folder).empty()) return std::nullopt;
   std::optional<std::string> newest;
   for (const std::string& name : names_in(files, folder)) {
     const auto prefix = formats::tensorflow_checkpoint_of(name);
@@ -174,7 +177,7 @@ std::vector<std::string> checkpoint_files(FileSystem& files, const std::string& 
         "pass a model_dir, a prefix such as model/model.ckpt-100, or a .safetensors file");
   }
   const std::string folder = info->is_directory ? path : directory_of(path);
-  const std::vector<std::string> prefixes = prefixes_in(files, folder);
+  const std::vector<std::string> prefixes = checkpoint_prefixes(files, folder);
   const std::string there =
       prefixes.empty() ? "" : fmt::format("there are: {}", fmt::join(prefixes, ", "));
   const std::string pointer = join_path(folder, "checkpoint");

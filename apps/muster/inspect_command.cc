@@ -118,13 +118,30 @@ void add_records(CLI::App& inspect, const std::shared_ptr<InspectFlags>& flags, 
   });
 }
 
+void add_failures(CLI::App& inspect, const std::shared_ptr<InspectFlags>& flags, Action& action) {
+  auto* failures =
+      inspect.add_subcommand("failures", "Show what each task of a run did when the run failed");
+  command::add_argument(*failures, {"MODEL_DIR", &flags->path, "Folder of the run"})->required();
+  command::add_flag(*failures, json_flag(*flags));
+  failures->footer(
+      "Each task that notices a failure leaves its last collectives in model_dir/failures. A task\n"
+      "that was killed leaves no report.\n"
+      "\n"
+      "Examples:\n"
+      "  muster inspect failures model");
+  failures->callback([flags, &action] {
+    action = [flags] { return show(inspect_failures(file_systems(), flags->path, flags->json)); };
+  });
+}
+
 }  // namespace
 
 void add_inspect(CLI::App& app, const std::vector<std::string>& all, const std::string& own_folder,
                  Action& action) {
   auto* inspect = app.add_subcommand(
       "inspect",
-      "Show what is inside checkpoints, exported models, event files and TFRecord files");
+      "Show what is inside checkpoints, exported models, event files, TFRecord files and reports of "
+      "failures");
   inspect->require_subcommand(1);
   inspect->footer(
       "Examples:\n"
@@ -133,6 +150,7 @@ void add_inspect(CLI::App& app, const std::vector<std::string>& all, const std::
       "  muster inspect model model.onnx\n"
       "  muster inspect events model --tag loss\n"
       "  muster inspect records train.tfrecord\n"
+      "  muster inspect failures model\n"
       "\n"
       "Exit codes: 0 no damage found, 1 something is damaged, 2 not found.");
   auto flags = std::make_shared<InspectFlags>();
@@ -140,6 +158,7 @@ void add_inspect(CLI::App& app, const std::vector<std::string>& all, const std::
   add_export(*inspect, flags, action);
   add_events(*inspect, flags, action);
   add_records(*inspect, flags, action);
+  add_failures(*inspect, flags, action);
   auto model_flags = std::make_shared<ModelFlags>();
   add_inspect_model(*inspect, *model_flags)->callback([model_flags, &all, own_folder, &action] {
     action = [&all, own_folder]() -> int { become_program(kModelProgram, all, own_folder); };

@@ -22,6 +22,8 @@ void add_commands(CLI::App& app, const CommandLine& line, Action& action) {
   add_commands_of_jobs(app);
   add_data(app, action);
   add_inspect(app, line.all, line.own_folder, action);
+  add_audit(app, action);
+  add_diff(app, action);
   add_export(app, line.all, line.own_folder, action);
   add_files(app, action);
   add_serve(app, line.words, line.own_folder, action);
@@ -35,7 +37,7 @@ void add_commands(CLI::App& app, const CommandLine& line, Action& action) {
 
 // A user of an interactive command waits for the bucket.
 void wait_less_long(const CLI::App& app) {
-  for (const char* command : {"ls", "cp", "cat", "inspect"}) {
+  for (const char* command : {"ls", "cp", "cat", "inspect", "audit", "diff"}) {
     if (asks_for(app, command)) stores::set_retry_timeout(Seconds(30));
   }
 }

@@ -48,7 +48,7 @@ void write_predictions(Estimator& classifier, const InputFn& input_fn, const std
   file_systems().write_atomically(path, table).value();
 }
 
-void program(const Flags& flags, const distribute::StrategyPtr& strategy) {
+void program(const Flags& flags, const distribute::StrategyPtr& strategy, bool audit) {
   const Dataset train = data::mnist(flags.data_dir, "train");
   const Dataset test = data::mnist(flags.data_dir, "test");
   const int64_t examples = train.cardinality();
@@ -71,7 +71,8 @@ void program(const Flags& flags, const distribute::StrategyPtr& strategy) {
        .save_checkpoints_steps = flags.save_checkpoints_steps.value_or(steps_per_epoch),
        .train_distribute = strategy,
        .eval_distribute = strategy,
-       .trace = flags.trace},
+       .trace = flags.trace,
+       .audit = audit},
       {{"learning_rate", flags.learning_rate}});
   const auto result =
       train_and_evaluate(classifier, {.input_fn = train_input, .max_steps = max_steps},
@@ -90,9 +91,10 @@ void program(const Flags& flags, const distribute::StrategyPtr& strategy) {
 
 int main(int argc, char** argv) {
   std::string strategy = "multi_worker";
+  bool audit = false;
   return run_main(
       argc, argv,
-      [&](const Flags& flags) { program(flags, distribute::strategy_by_name(strategy)); },
+      [&](const Flags& flags) { program(flags, distribute::strategy_by_name(strategy), audit); },
       {.description =
            "Trains a small convolutional network on MNIST, or any data set in its format.",
        .examples = "Examples:\n"
@@ -109,5 +111,6 @@ int main(int argc, char** argv) {
                     .batch_size = 64,
                     .learning_rate = 0.03},
        .flags = {
-           {"strategy", &strategy, "one_device, mirrored:N, multi_worker or parameter_server"}}});
+           {"strategy", &strategy, "one_device, mirrored:N, multi_worker or parameter_server"},
+           {"audit", &audit, "Record which examples were used, for muster audit"}}});
 }

@@ -102,6 +102,10 @@ struct MUSTER_EXPORT RunConfig {
   Seconds evaluator_timeout{3600};
 
   bool trace = false;  // print where a step's time goes when training ends
+  // Write which examples each step used into the folder "audit" of model_dir, a small file for each
+  // save. `muster audit MODEL_DIR` says which were used twice or never, over restarts and changes
+  // of the number of workers. Not supported with parameter servers.
+  bool audit = false;
   // Whether to show a progress bar where log::shows_status(); false: only log lines.
   bool progress_line = true;
 

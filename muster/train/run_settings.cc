@@ -29,6 +29,7 @@ distribute::Settings settings_of(const TrainerOptions& options, uint64_t seed) {
           {"non_finite", std::string(to_string(options.non_finite))},
           {"non_finite_limit", std::to_string(options.non_finite_limit)},
           {"restart_input", options.restart_input ? "set" : "unset"},
+          {"audit", options.audit ? "set" : "unset"},
           {"params", options.params->dump()}};
 }
 

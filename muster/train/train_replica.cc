@@ -15,6 +15,8 @@
 #include "muster/tensor/element_spec.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/hook_list.h"
+#include "muster/train/internal/example_audit.h"
+#include "muster/train/internal/failure_report.h"
 #include "muster/train/internal/model_training.h"
 #include "muster/train/internal/non_finite_steps.h"
 #include "muster/train/internal/run_input.h"
@@ -64,6 +66,12 @@ class Run final : public RunCourse {
 
   TrainResult operator()(const InputFn& input_fn) {
     pace_->check(options_.non_finite);
+    if (options_.audit && pace_->others_go_on()) {
+      throw invalid_argument(
+          "not supported: RunConfig.audit on parameter servers, where each worker takes the next "
+          "examples of its own order",
+          "use a strategy whose workers train in step, or leave audit unset");
+    }
     replica_.group().report(Phase::kBuilding, 0);
     distribute::check_same(replica_.group(), replica_.place(),
                            settings_of(options_, replica_.seed()));
@@ -108,7 +116,12 @@ class Run final : public RunCourse {
 
   // The run ended with an error, which the other replicas know by now.
   void end_save() noexcept { saves_.end_after_error(); }
-  void on_error(const Error& error) noexcept { hooks_.on_error(error); }
+  void on_error(const Error& error) noexcept {
+    const bool failed = error.kind() != ErrorKind::kCancelled;
+    if (failed && replica_.place().processes > 1 && speaks_here() && !options_.model_dir.empty())
+      report_failure(options_, replica_.place().name(), step(), error);
+    hooks_.on_error(error);
+  }
 
   int64_t step() const { return engine_.step(); }
   // By this replica, since the run began.
@@ -213,12 +226,15 @@ class Run final : public RunCourse {
     replica_.group().report(Phase::kBuilding, start_step);
     begin_hooks();
     replica_.group().report(Phase::kTraining, start_step);
+    begin_audit();
     const RunDriver::End end =
         driver_.run({.last_step = last_step_, .continues = !engine_.restored_from().empty()});
     profile_.end_run();
     tell_profile();
     result.stopped = end == RunDriver::End::kAsked;
     result.end_of_input = end == RunDriver::End::kNoMoreData;
+    if (audit_ && result.end_of_input) audit_->note_end();
+    if (audit_) audit_->flush();
     result.global_step = engine_.step();
     result.steps = engine_.step() - start_step;
     result.skipped_steps = non_finite_.skipped();
@@ -277,6 +293,28 @@ class Run final : public RunCourse {
     return hooks_.stop() || (options_.asked_to_end && options_.asked_to_end());
   }
 
+  // Replicas of one process share its data, and in step the data of a process is that of all, if
+  // Muster divides it.
+  void begin_audit() {
+    if (!options_.audit) return;
+    FileSystem& fs = options_.fs != nullptr ? *options_.fs : file_systems();
+    const std::vector<std::string> attempts = replica_.group().gather_text(
+        "audit", replica_.is_chief()
+                     ? std::to_string(ExampleAudit::next_attempt(fs, options_.model_dir))
+                     : "");
+    const auto attempt = std::ranges::find_if_not(attempts, &std::string::empty);
+    const distribute::ReplicaPlace& place = replica_.place();
+    const bool own = input_->by_process();
+    if (place.local != 0 || (!own && !replica_.is_chief())) return;
+    audit_.emplace(fs, options_.model_dir,
+                   ExampleAudit::Start{.attempt = std::stoll(*attempt),
+                                       .step = step(),
+                                       .pass = input_->batches().save().value("pass", int64_t{0}),
+                                       .position = input_->batches().position(),
+                                       .task = own ? place.process : 0,
+                                       .tasks = own ? place.processes : 1});
+  }
+
   StepResult make_step() override {
     steps_.begin_step();
     profile_.begin_step();
@@ -291,6 +329,7 @@ class Run final : public RunCourse {
   }
 
   void after_step(const StepResult& made) override {
+    if (audit_) audit_->note(step(), input_->batches().position(), made.rows, !made.finite);
     if (!made.finite) {
       non_finite_.note(made, [&] { return driver_.roll_back(); });
       return hooks_.step_left_out();
@@ -318,6 +357,7 @@ class Run final : public RunCourse {
 
   Saved write(const SaveWay& way) override {
     trace_.start();
+    if (audit_) audit_->flush();
     if (replica_.is_chief()) hooks_.before_save(step());
     const Saved made =
         engine_.save({.inputs = [&] { return positions_of(*input_, examples_of_step_); },
@@ -360,6 +400,7 @@ class Run final : public RunCourse {
   RunSaves saves_;
   RunDriver driver_;
   std::optional<ReplicaInput> input_;
+  std::optional<ExampleAudit> audit_;  // of the replicas that write one
   int64_t steps_made_ = 0;
   int64_t last_step_ = -1;
   int64_t examples_of_step_ = 0;

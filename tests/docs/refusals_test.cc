@@ -57,6 +57,8 @@ const Refusal kRefusals[] = {
      "--tls with --nodes is not supported"},
     {"launchers.md", "several slices of a TPU in one run", "muster/cluster/tpu_slice.cc",
      "not supported: one run on {} slices"},
+    {"reliability.md", "the audit of a run on parameter servers", "muster/train/train_replica.cc",
+     "not supported: RunConfig.audit on parameter servers"},
     {"layers.md", "Keras's policy `\"bfloat16\"`, with bfloat16 weights",
      "muster/layers/mixed_precision.cc", R"(policy == "bfloat16" || policy == "mixed_bfloat16")"},
     {"libtorch.md", "the gradient of the variable weight is Sparse",

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "muster/collectives/internal/collective_ring.h"
 #include "muster/collectives/internal/work_state.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
@@ -100,7 +101,16 @@ Work TensorCommunicator::submit(Operation operation, const Tensor& a, const Tens
     return aborted_ ? failed_work(*aborted_) : Work();
   }
   operation.owner = std::make_shared<std::pair<Tensor, Tensor>>(a, b);
-  return executor_->submit(std::move(operation));
+  operation.sequence = ++calls_;
+  if (!device_.is_cpu()) return executor_->submit(std::move(operation));
+  const Operation form{.kind = operation.kind,
+                       .type = operation.type,
+                       .root = operation.root,
+                       .count = operation.count,
+                       .sequence = operation.sequence};
+  Work work = executor_->submit(std::move(operation));
+  note_collective(name(), rank_, size_, form, work);
+  return work;
 }
 
 Work TensorCommunicator::all_reduce(const Tensor& buffer) {

@@ -53,6 +53,7 @@ class TensorCommunicator : public Communicator {
   const int size_;
   const Device device_;
   std::shared_ptr<Executor> executor_;
+  uint64_t calls_ = 0;  // of the thread that issues operations
   std::mutex mutex_;
   std::optional<Error> aborted_;  // groups of one; others keep it in the executor
 };
