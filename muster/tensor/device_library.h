@@ -53,7 +53,7 @@ int count_devices(DeviceLibrary& library);
 // used one of them already, and Unavailable if they do not start.
 MUSTER_PART_EXPORT int join_devices(at::DeviceType type);
 // The number of devices that compute as `device`: 1 without join_devices().
-int joined_devices(Device device);
+MUSTER_PART_EXPORT int joined_devices(Device device);
 // Divides the rows of a tensor on `device` between its joined devices. Does nothing for one device,
 // and for a tensor that is not a batch: one without rows, or with a number of rows that is not a
 // multiple of the devices.
