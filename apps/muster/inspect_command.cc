@@ -138,10 +138,10 @@ void add_failures(CLI::App& inspect, const std::shared_ptr<InspectFlags>& flags,
 
 void add_inspect(CLI::App& app, const std::vector<std::string>& all, const std::string& own_folder,
                  Action& action) {
-  auto* inspect = app.add_subcommand(
-      "inspect",
-      "Show what is inside checkpoints, exported models, event files, TFRecord files and reports of "
-      "failures");
+  auto* inspect = app.add_subcommand("inspect",
+                                     "Show what is inside checkpoints, exported models, event "
+                                     "files, TFRecord files and reports of "
+                                     "failures");
   inspect->require_subcommand(1);
   inspect->footer(
       "Examples:\n"

@@ -13,6 +13,7 @@
 
 namespace muster::inline v0_1::onnx {
 
+// How write_onnx() writes a file.
 struct OnnxOptions {
   // Bytes of weights from which they are in a second file, "<file>.data", next to the model: a
   // protobuf message has less than 2^31 bytes.

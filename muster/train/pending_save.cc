@@ -29,7 +29,7 @@ void PendingSave::begin(CheckpointWriter* writer, const std::function<Checkpoint
 }
 
 void PendingSave::look() {
-  if (writer_ != nullptr && writer_->is_done()) (void)await();
+  if (is_done()) (void)await();
 }
 
 std::string PendingSave::await() {

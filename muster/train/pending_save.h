@@ -27,6 +27,8 @@ class MUSTER_PART_EXPORT PendingSave {
              std::function<void(const std::string& prefix)> saved, FailedSaves* may_fail);
   // Whether a save has begun that the replicas have not settled.
   bool any() const { return any_; }
+  // Whether the thread has ended, and nobody has handled the result.
+  bool is_done() const { return writer_ != nullptr && writer_->is_done(); }
   // If the thread has ended, handles the result: calls `saved`, or throws the error unless
   // `may_fail` allows it. Call it between two steps; it costs a look at a flag.
   void look();

@@ -32,7 +32,7 @@ RunDriver::End RunDriver::run(const Plan& plan) {
       break;
     }
     course_.after_step(made);
-    saves_.look();
+    saves_.look(engine_.step());
     // A request to stop after a step means a step that was made: all replicas continue to it.
     bool stops = (made.stop && made.finite) || stops_alone();
     // The first save of a run shows that it can be saved.

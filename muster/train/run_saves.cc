@@ -10,6 +10,8 @@
 
 namespace muster::inline v0_1 {
 
+using distribute::Phase;
+
 RunSaves::RunSaves(RunSavesOptions options, distribute::Replica& replica, const Pace& pace,
                    Clock& clock, int64_t step)
     : options_(std::move(options)),
@@ -51,7 +53,16 @@ Saved RunSaves::save(bool must, const std::function<Saved(const SaveWay& way)>& 
   return made;
 }
 
+// The limit of a save, save_timeout, holds for the calls of hooks and for the wait, too.
+void RunSaves::look(int64_t step) {
+  if (!pending_.is_done()) return;
+  replica_.group().report(Phase::kSaving, pending_step_);
+  pending_.look();
+  replica_.group().report(Phase::kTraining, step);
+}
+
 void RunSaves::settle(const std::string& waiter) {
+  if (pending_.any()) replica_.group().report(Phase::kSaving, pending_step_);
   const std::optional<bool> written = pending_.settle(replica_, waiter);
   if (!written || !*written) return;
   timer_.written(pending_step_);

@@ -68,8 +68,9 @@ class MUSTER_PART_EXPORT RunSaves {
   // returns. Otherwise it settles the save before, and a thread may write this one.
   Saved save(bool must, const std::function<Saved(const SaveWay& way)>& write,
              const std::function<int64_t()>& step);
-  // Between two steps: handles a save that the thread has written since. Throws its error.
-  void look() { pending_.look(); }
+  // Between two steps, after `step`: handles a save that the thread has written since. Throws its
+  // error.
+  void look(int64_t step);
   // All replicas together: waits for a save that the thread still writes, for which `waiter` waits.
   // Afterwards lacks() and any() are exact.
   void settle(const std::string& waiter);

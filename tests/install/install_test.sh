@@ -15,7 +15,7 @@ for library in $(find "$prefix" -name 'libmuster-*.so'); do
     exit 1
   fi
 done
-[ "$libraries" = 8 ]
+[ "$libraries" = 10 ]
 
 # Every link of the documents leads to a file that is installed, outside of blocks of code.
 docs=$prefix/share/doc/muster
