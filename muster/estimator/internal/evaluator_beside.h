@@ -111,7 +111,8 @@ class KeepsPace : public Hook {
     model_dir_ = info.model_dir;
     await([&] { return disk().exists(join_path(model_dir_, "evaluator.lease")).value(); });
   }
-  void after_save(int64_t step, const std::string&) override { saved_ = step; }
+  // Not after_save(): a thread writes the file, and the next steps could be over before.
+  void before_save(int64_t step) override { saved_ = step; }
   void before_step(int64_t) override {
     if (saved_ <= 0) return;
     await([&] {
