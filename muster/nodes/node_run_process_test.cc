@@ -28,7 +28,10 @@ using ::testing::Not;
 class NodeRunProcess : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (std::getenv("MUSTER_BIN_DIR") == nullptr) GTEST_SKIP() << "MUSTER_BIN_DIR is not set";
+    const char* const folder = std::getenv("MUSTER_BIN_DIR");
+    if (folder == nullptr) GTEST_SKIP() << "MUSTER_BIN_DIR is not set";
+    const std::string program = std::string(folder) + "/muster";
+    if (!std::filesystem::exists(program)) GTEST_SKIP() << program << " is not built";
   }
 
   // A launcher of machine `node`, whose tasks run the script with the folder in $D.
