@@ -146,6 +146,7 @@ TEST(ScalarEventTest, IsReadAsEveryEvent) {
 // The files of other writers; ./dev check board compares each number with TensorBoard's.
 TEST(RunDataOfTensorFlow, EventsOfVersionsPointSevenAndTwo) {
   const char* data = std::getenv("MUSTER_TEST_DATA");
+  // The files are real data of others, which the project does not contain.
   if (data == nullptr) GTEST_SKIP() << "needs MUSTER_TEST_DATA";
   const auto read = [&](const std::string& folder) {
     const std::string path = std::string(data) + "/tensorflow/" + folder;

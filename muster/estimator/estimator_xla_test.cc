@@ -37,6 +37,7 @@ constexpr double kRounding = 1e-5;
 class XlaTest : public ::testing::Test {
  protected:
   void SetUp() override {
+    // These tests need torch_xla, and a LibTorch of its version.
     if (std::getenv("MUSTER_PYTHON") == nullptr)
       GTEST_SKIP() << "MUSTER_PYTHON is not set: ./dev check xla runs this with the packages";
     setenv("PJRT_DEVICE", "CPU", /*overwrite=*/0);

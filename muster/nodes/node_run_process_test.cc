@@ -28,6 +28,7 @@ using ::testing::Not;
 class NodeRunProcess : public ::testing::Test {
  protected:
   void SetUp() override {
+    // The tests start the command: only CTest says where it is, and some builds do not contain it.
     const char* const folder = std::getenv("MUSTER_BIN_DIR");
     if (folder == nullptr) GTEST_SKIP() << "MUSTER_BIN_DIR is not set";
     const std::string program = std::string(folder) + "/muster";

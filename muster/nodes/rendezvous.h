@@ -1,7 +1,8 @@
-// The launchers of a run on several machines meet here: who is there, what they start together, how
-// it ended, and whether it is started again. The first machine's launcher holds it and serves it to
-// all (rendezvous_server.h). Pure: no clock, no thread, no network; `now` is seconds on any clock
-// that only moves forward. Thread safety: none, the owner locks.
+// The launchers of a run on several machines meet here. The rendezvous decides which launchers have
+// joined, when all tasks start, which exit code the run has, and whether the tasks start again. The
+// launcher of the first machine holds the rendezvous and serves it to all (rendezvous_server.h).
+// Pure: no clock, no thread, no network; `now` is seconds on any clock that only moves forward.
+// Thread safety: none, the owner locks.
 //
 // A launcher reports its whole state each time, and hears the whole state of the run, so that a
 // report or an answer that is lost with its connection costs nothing.

@@ -34,7 +34,7 @@ function CurveCard({tag, runs, board}) {
     <section class="card" ref={card} aria-label={tag.name}>
       <header><h3>{tag.name}</h3></header>
       {error && <p class="error">{error}</p>}
-      {lines.length === 0 ? <div class="placeholder" /> : (
+      {lines.length === 0 ? <div class="loading" /> : (
         <>
           <svg viewBox={`0 0 ${SIZE} ${SIZE}`} class="curve" role="img" aria-label={`${tag.name}: precision over recall of ${lines.length} runs`}>
             {[0, 0.25, 0.5, 0.75, 1].map((tick) => (

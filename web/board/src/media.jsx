@@ -16,7 +16,7 @@ function ImageCard({tag, run, name, version, shape}) {
   const {records, error, at, setAt, shown} = useRecords(tag, run, version);
   const [broken, setBroken] = useState(-1);
   if (error) return <p class="error">{error}</p>;
-  if (!records || records.length === 0) return <div class="placeholder" />;
+  if (!records || records.length === 0) return <div class="loading" />;
   return (
     <>
       <StepSlider records={records} at={at} setAt={setAt} label={`${tag.name} of ${name}`} />
@@ -40,7 +40,7 @@ export function Images({board, chosen}) {
 function SoundCard({tag, run, name, version}) {
   const {records, error, at, setAt, shown} = useRecords(tag, run, version);
   if (error) return <p class="error">{error}</p>;
-  if (!records || records.length === 0) return <div class="placeholder" />;
+  if (!records || records.length === 0) return <div class="loading" />;
   const source = address('blob', {tag: tag.number, run, record: shown, of: records.length});
   return (
     <>

@@ -110,7 +110,7 @@ export function ScalarCard({tag, runs, board, settings}) {
         </span>
       </header>
       {error && <p class="error">{error}</p>}
-      {runs.length === 0 ? <p class="empty">No chosen run has this tag.</p> : chart === null ? <div class="placeholder" /> : (
+      {runs.length === 0 ? <p class="empty">No chosen run has this tag.</p> : chart === null ? <div class="loading" /> : (
         <LineChart x={chart.x} lines={lines} height={wide ? 420 : 240} logX={logX} logY={isLogY} range={range} isTime={axis === 'wall'} showX={showX}
           onZoom={(from, to) => setZoom([from, to])}
           label={`${tag.name}: ${lines.length} runs; arrow keys show values, a dragged part is enlarged, Escape shows all`} />

@@ -31,7 +31,7 @@ function LazyCard({tag, run, board, Card, shape}) {
   return (
     <section class="card" ref={card} aria-label={`${tag.name} of ${name}`}>
       <header><h3>{tag.name}</h3><span class="count"><span class="swatch" style={{background: board.family[run].color}} />{name}</span></header>
-      {made ? <Card tag={tag} run={run} name={name} color={board.family[run].color} version={board.state.version} shape={shape} /> : <div class="placeholder" />}
+      {made ? <Card tag={tag} run={run} name={name} color={board.family[run].color} version={board.state.version} shape={shape} /> : <div class="loading" />}
     </section>
   );
 }

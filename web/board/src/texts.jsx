@@ -18,7 +18,7 @@ function TextCard({tag, run, name, version, shape: form}) {
   const {data, error} = useAnswer((signal) => ask('texts', {tag: tag.number, run, most: SHOWN_STEPS}, {signal}), [tag.number, run, version]);
   const [at, setAt] = useState(null);
   if (error) return <p class="error">{error}</p>;
-  if (!data || data.length === 0) return <div class="placeholder" />;
+  if (!data || data.length === 0) return <div class="loading" />;
   const shown = data[Math.min(at === null ? data.length - 1 : at, data.length - 1)];
   return (
     <>
