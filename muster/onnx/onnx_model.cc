@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "muster/base/error.h"
-#include "muster/onnx/internal/graph_of.h"
+#include "muster/onnx/graph_of.h"
 
 // A program that links the part refers to this name, so that the linker takes this file out of the
 // archive.
@@ -48,7 +48,7 @@ json json_of(const std::map<std::string, TensorInfo>& tensors) {
 }
 
 // What clients know by signatures.json of an export.
-std::string signatures_of(const ExportedModel& model, const internal::ConvertedGraph& converted) {
+std::string signatures_of(const ExportedModel& model, const ConvertedGraph& converted) {
   json all = json::object();
   for (const auto& [name, signature] : model.signatures) {
     json& one = all[name];
@@ -70,7 +70,7 @@ void add_metadata(::onnx::ModelProto& proto, const std::string& key, const std::
 }
 
 ::onnx::ModelProto model_of(const ExportedModel& model) {
-  internal::ConvertedGraph converted = internal::graph_of(model);
+  ConvertedGraph converted = graph_of(model);
   ::onnx::ModelProto proto;
   proto.set_ir_version(kIrVersion);
   proto.set_producer_name("muster");

@@ -91,8 +91,9 @@ std::string Call::name_of(const Value* given) {
   if (found != names_.end()) return found->second.at(0);
   const ObservedValue& known = observed_.at(given);
   if (!known.constant || !known.runs[0].isTensor()) refuse("takes a value of an unknown kind");
-  const bool is_weight = given->node()->kind() == c10::prim::GetAttr;
-  return writer_.constant(known.tensor(), is_weight ? known.weight : "");
+  if (given->node()->kind() == c10::prim::GetAttr)
+    return writer_.weight(known.tensor(), known.weight);
+  return writer_.constant(known.tensor());
 }
 
 std::string Call::in(const char* argument) { return in(argument, dtype(argument)); }

@@ -172,6 +172,14 @@ std::string GraphWriter::constant(const Tensor& value, const std::string& wanted
   return name;
 }
 
+std::string GraphWriter::weight(const Tensor& value, const std::string& wanted) {
+  const std::string name = constant(value, wanted);
+  const auto& initializers = graph_.initializer();
+  if (std::ranges::any_of(initializers, [&](const auto& each) { return each.name() == name; }))
+    weights_.insert(name);
+  return name;
+}
+
 std::string GraphWriter::integers(const std::vector<int64_t>& values) {
   const std::string key = fmt::format("{}", fmt::join(values, ","));
   std::string& name = integers_[key];

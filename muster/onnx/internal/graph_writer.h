@@ -38,6 +38,10 @@ class GraphWriter {
   // Adds a tensor and returns its name: `wanted`, or another one if that is taken. The same memory
   // in the same form is added once; a transposed matrix becomes a Transpose of the one that exists.
   std::string constant(const Tensor& value, const std::string& wanted = "");
+  // Adds a weight of the model in the same way.
+  std::string weight(const Tensor& value, const std::string& wanted);
+  // The names of the weights; take() forgets them.
+  const std::set<std::string>& weights() const { return weights_; }
   // int64: a list, and a list of one number.
   std::string integers(const std::vector<int64_t>& values);
   // A scalar of the dtype.
@@ -78,6 +82,7 @@ class GraphWriter {
   // Constants by their memory, with their names.
   std::map<const void*, std::vector<std::pair<Tensor, std::string>>> constants_;
   std::vector<Tensor> kept_;  // keeps the memory of constants, so that addresses stay unique
+  std::set<std::string> weights_;
   std::map<std::string, std::string> integers_;
   std::vector<std::pair<std::string, std::string>> outputs_;  // name and value
   bool has_ml_ = false;

@@ -1,4 +1,4 @@
-#include "muster/onnx/internal/graph_of.h"
+#include "muster/onnx/graph_of.h"
 
 #include <fmt/format.h>
 #include <torch/csrc/jit/serialization/import.h>
@@ -18,9 +18,13 @@
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/libtorch_error.h"
 
-namespace muster::inline v0_1::onnx::internal {
+namespace muster::inline v0_1::onnx {
 namespace {
 
+using internal::Call;
+using internal::ObservedGraph;
+using internal::ObservedValue;
+using internal::onnx_dtype;
 using torch::jit::Node;
 using torch::jit::Value;
 using AxisNames = std::vector<std::string>;
@@ -33,7 +37,8 @@ struct FreeAxis {
 
 class Conversion {
  public:
-  explicit Conversion(const ExportedModel& model) : model_(model) {}
+  Conversion(const ExportedModel& model, const ConvertOptions& options)
+      : model_(model), options_(options) {}
 
   ConvertedGraph convert() {
     const ObservedGraph observed = observe();
@@ -52,17 +57,19 @@ class Conversion {
       results[observed.at(last.inputs()[i]).runs[0].toStringRef()] = last.inputs()[i + 1];
     ConvertedGraph converted;
     const auto outputs = name_outputs(converted.outputs);
-    const auto trees = find_trees(observed);
+    const auto trees = options_.tree_ensembles ? internal::find_trees(observed) : std::nullopt;
     for (const Node* node : graph.nodes()) {
       if (trees && node == trees->last) {
         writer_.set_label("boosted_trees");
-        names_[node->output()] = {add_trees(observed, names_.at(trees->matrix).at(0), writer_)};
+        names_[node->output()] = {
+            internal::add_trees(observed, names_.at(trees->matrix).at(0), writer_)};
       } else if (node != &last) {
         write(*node, observed);
       }
     }
     for (const auto& [name, key] : outputs) add_output(name, results.at(key), observed);
     converted.has_ml = writer_.has_ml();
+    converted.weights = writer_.weights();
     converted.graph = writer_.take();
     return converted;
   }
@@ -172,8 +179,8 @@ class Conversion {
         break;
     }
     if (write_scanned(node, call)) return;
-    const OperationMap& map = operation_map();
-    auto found = map.find(call.operation() + (is_integer ? kOfIntegers : ""));
+    const internal::OperationMap& map = internal::operation_map();
+    auto found = map.find(call.operation() + (is_integer ? internal::kOfIntegers : ""));
     if (found == map.end()) found = map.find(call.operation());
     if (found == map.end()) call.refuse("has no counterpart in ONNX here");
     found->second(call);
@@ -296,8 +303,9 @@ class Conversion {
   }
 
   const ExportedModel& model_;
-  GraphWriter writer_;
-  ValueNames names_;
+  const ConvertOptions options_;
+  internal::GraphWriter writer_;
+  internal::ValueNames names_;
   std::vector<FreeAxis> free_;
   const Value* scan_ = nullptr;                  // what the body of the loop appends to a list
   std::map<const Value*, std::string> scanned_;  // such lists, after their loop
@@ -309,12 +317,12 @@ std::string axis_name(const std::string& input, size_t axis) {
   return axis == 0 ? "batch" : fmt::format("{}_axis{}", input, axis);
 }
 
-ConvertedGraph graph_of(const ExportedModel& model) {
+ConvertedGraph graph_of(const ExportedModel& model, const ConvertOptions& options) {
   try {
-    return Conversion(model).convert();
+    return Conversion(model, options).convert();
   } catch (const c10::Error& error) {
     throw invalid_argument("not supported: ONNX: the model cannot be converted: " + text_of(error));
   }
 }
 
-}  // namespace muster::inline v0_1::onnx::internal
+}  // namespace muster::inline v0_1::onnx
