@@ -1,0 +1,134 @@
+// What a replica does now, and where the time of its last steps went. Its thread writes the record
+// of it; other threads of the process read it: the one that writes the file for people who look at
+// the run, and the watchdog. A change costs a few nanoseconds and a look at the clock, and no lock.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "muster/base/clock.h"
+#include "muster/base/export.h"
+#include "muster/plan/phase.h"
+
+namespace muster::inline v0_1::plan {
+
+// What a replica does. A replica does one of these at any time.
+enum class Activity : uint8_t {
+  kStarting,       // joins, builds, restores
+  kInput,          // waits for a batch
+  kCompute,        // forward, backward, update
+  kCommunication,  // the rest of a reduction that backward did not hide, or a request to servers
+  kWaiting,        // at a barrier of the coordinator
+  kSaving,
+  kEvaluating,
+  kExporting,
+  kOther,  // hooks, and a program's own code between two steps
+  kDone,
+};
+inline constexpr size_t kActivities = static_cast<size_t>(Activity::kDone) + 1;
+
+// "starting", "input", "compute", ...
+MUSTER_PART_EXPORT std::string_view to_string(Activity activity);
+
+// Where the time from the end of one step to the end of the next one went.
+struct StepSeconds {
+  int64_t step = 0;                          // that ended
+  std::array<float, kActivities> seconds{};  // by Activity
+  double of(Activity activity) const { return seconds[static_cast<size_t>(activity)]; }
+  double total() const;
+};
+
+// A record as it was at one moment.
+struct ActivityNow {
+  std::string task{};  // as messages name the replica: "worker 1"
+  Activity activity = Activity::kStarting;
+  double seconds = 0;               // since it began
+  int64_t step = -1;                // the last one that ended; below 0: none
+  int bucket = 0, buckets = 0;      // the one that the replica waits for, from 1; 0: none
+  std::vector<StepSeconds> last{};  // of the last steps, the oldest first; at most kStepsKept
+};
+
+// The activity of one replica. Thread safety: members that change it belong to the replica's
+// thread; now() is for any thread, and never blocks.
+class MUSTER_PART_EXPORT ActivityRecord {
+ public:
+  static constexpr size_t kStepsKept = 64;
+
+  explicit ActivityRecord(std::string task = {});
+
+  // The replica does this from `at` on.
+  void enter(Activity activity, TimePoint at = std::chrono::steady_clock::now());
+  Activity activity() const {
+    return static_cast<Activity>(state_.load(std::memory_order_relaxed) & 0xff);
+  }
+  // What it is in terms of a report to its group, at this step. kTraining leaves input, compute
+  // and communication as they are.
+  void report(Phase phase, int64_t step);
+  // The step ended. What it does goes on.
+  void end_step(int64_t step, TimePoint at = std::chrono::steady_clock::now());
+  // It waits for this bucket of a reduction, 1 to `buckets`; 0: for none.
+  void set_bucket(int bucket, int buckets) {
+    bucket_.store(static_cast<uint64_t>(buckets) << 32 | static_cast<uint32_t>(bucket),
+                  std::memory_order_relaxed);
+  }
+
+  ActivityNow now() const;
+
+ private:
+  // A step of the ring. `turn` is odd while it is written.
+  struct Slot {
+    std::atomic<uint64_t> turn{0};
+    std::atomic<int64_t> step{0};
+    std::array<std::atomic<float>, kActivities> seconds{};
+  };
+
+  const std::string task_;
+  std::atomic<uint64_t> state_;  // nanoseconds since the system's start, and Activity in 8 bits
+  std::atomic<int64_t> step_{-1};
+  std::atomic<uint64_t> bucket_{0};
+  std::array<Slot, kStepsKept> ring_{};
+  std::atomic<uint64_t> steps_{0};            // that were put into the ring
+  std::array<int64_t, kActivities> spent_{};  // nanoseconds since the last step ended
+};
+
+// The record of the replica of this thread. In a thread without an ActivityScope it is a record
+// that nobody reads.
+MUSTER_PART_EXPORT ActivityRecord& this_activity();
+
+// While one lives, the thread has a record of its own, which activities() lists.
+class MUSTER_PART_EXPORT ActivityScope {
+ public:
+  explicit ActivityScope(std::string task);
+  ~ActivityScope();
+  ActivityScope(const ActivityScope&) = delete;
+  ActivityScope& operator=(const ActivityScope&) = delete;
+
+ private:
+  ActivityRecord record_;
+  ActivityRecord* const before_;
+};
+
+// While one lives, this thread's replica does this; then what it did before.
+class MUSTER_PART_EXPORT InActivity {
+ public:
+  explicit InActivity(Activity activity);
+  ~InActivity();
+  InActivity(const InActivity&) = delete;
+  InActivity& operator=(const InActivity&) = delete;
+
+ private:
+  ActivityRecord& record_;
+  const Activity before_;
+};
+
+// The replicas of this process, in the order in which their scopes began. It waits for a scope that
+// begins or ends, and for nothing else.
+MUSTER_PART_EXPORT std::vector<ActivityNow> activities();
+
+}  // namespace muster::inline v0_1::plan
