@@ -12,7 +12,9 @@
 #include <filesystem>
 #include <utility>
 
+#include "muster/base/direct_output.h"
 #include "muster/base/file_descriptor.h"
+#include "muster/base/internal/write_all.h"
 #include "muster/base/local_path.h"
 #include "muster/base/regular_file.h"
 #include "muster/base/staging_leftovers.h"
@@ -38,19 +40,6 @@ FileDescriptor open_any(const std::string& local, int flags) {
     fd = ::open(local.c_str(), flags | O_CLOEXEC, 0666);
   } while (fd < 0 && errno == EINTR);
   return FileDescriptor(fd);
-}
-
-// Returns errno, or 0.
-int write_all(int fd, Bytes bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      return errno;
-    }
-    bytes = bytes.subspan(static_cast<size_t>(written));
-  }
-  return 0;
 }
 
 // Makes a change of names in `directory` survive a crash.
@@ -117,7 +106,7 @@ class LocalWriter : public FileWriter {
 
   Status append(Bytes bytes) override {
     if (!fd_.is_open()) return closed();
-    if (const int code = write_all(fd_.get(), bytes))
+    if (const int code = internal::write_all(fd_.get(), bytes))
       return failed_write(code, bytes.size(), path_);
     return {};
   }
@@ -144,18 +133,18 @@ class LocalWriter : public FileWriter {
 class LocalStagedWriter : public StagedWriter {
  public:
   LocalStagedWriter(FileDescriptor fd, std::string aside, std::string path)
-      : fd_(std::move(fd)), aside_(std::move(aside)), path_(std::move(path)) {}
+      : fd_(std::move(fd)), output_(fd_.get()), aside_(std::move(aside)), path_(std::move(path)) {}
   ~LocalStagedWriter() override { (void)discard(); }
 
   Status append(Bytes bytes) override {
     if (!fd_.is_open()) return finished();
-    if (const int code = write_all(fd_.get(), bytes))
-      return failed_write(code, bytes.size(), path_);
+    if (const int code = output_.append(bytes)) return failed_write(code, bytes.size(), path_);
     return {};
   }
 
   Status sync() override {
     if (!fd_.is_open()) return finished();
+    if (const int code = output_.flush()) return file_error(code, "cannot write to", path_);
     if (::fsync(fd_.get()) != 0) return file_error(errno, "cannot sync", path_);
     return {};
   }
@@ -195,6 +184,7 @@ class LocalStagedWriter : public StagedWriter {
   }
 
   FileDescriptor fd_;
+  DirectOutput output_;
   std::string aside_;
   std::string path_;
   bool staged_ = true;

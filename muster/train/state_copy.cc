@@ -6,8 +6,13 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <utility>
 #include <vector>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 #include "muster/tensor/libtorch.h"
 
@@ -22,12 +27,12 @@ namespace {
 #define MUSTER_COPY_CLONES
 #endif
 
-// A thread takes this much at a time, in bytes; a multiple of kPart.
+// A thread takes this much at a time, in bytes; a multiple of kLine.
 constexpr size_t kBlock = size_t{256} << 10;
-// It looks at what it has copied while that is in the nearest cache.
-constexpr size_t kPart = size_t{16} << 10;
+// A line of the caches, in bytes.
+constexpr size_t kLine = 64;
 
-// Bytes to copy. Without `from` they are in their place.
+// Bytes to copy. Without `from` they are in their place. `to` begins a line.
 struct Block {
   const std::byte* from;
   std::byte* to;
@@ -35,62 +40,71 @@ struct Block {
   DType dtype;
 };
 
-// A number is infinite or NaN if all bits of its exponent are set. `count` numbers.
+// Stores a line past the caches: they need not read it first, and keep what the next step needs.
+inline __attribute__((always_inline)) void store_line(std::byte* to, const void* line) {
+#if defined(__SSE2__)
+  __m128i parts[kLine / sizeof(__m128i)];
+  std::memcpy(parts, line, kLine);
+  for (size_t i = 0; i < std::size(parts); ++i)
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to) + i, parts[i]);
+#else
+  std::memcpy(to, line, kLine);
+#endif
+}
+
+// Copies a block, and returns whether it is finite. A number is infinite or NaN if all bits of its
+// exponent are set; `exponent` 0: every number is finite.
 template <typename Bits>
-inline __attribute__((always_inline)) bool all_finite_in(const std::byte* data, size_t count,
-                                                         Bits exponent) {
-  constexpr size_t kLanes = 64 / sizeof(Bits);
-  typedef Bits Lanes __attribute__((vector_size(64), aligned(alignof(Bits)), may_alias));
+inline __attribute__((always_inline)) bool copy_numbers(const Block& block, Bits exponent) {
+  typedef Bits Lanes __attribute__((vector_size(kLine), aligned(alignof(Bits)), may_alias));
+  const std::byte* const from = block.from != nullptr ? block.from : block.to;
+  const Bits looks = exponent != 0 ? ~Bits{0} : Bits{0};
   Lanes bad = {};
-  size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    const Lanes numbers = *reinterpret_cast<const Lanes*>(data + i * sizeof(Bits));
+  size_t at = 0;
+  for (; at + kLine <= block.bytes; at += kLine) {
+    const Lanes numbers = *reinterpret_cast<const Lanes*>(from + at);
     bad |= reinterpret_cast<Lanes>((numbers & exponent) == exponent);
+    if (block.from != nullptr) store_line(block.to + at, &numbers);
   }
   Bits any = 0;
-  for (size_t lane = 0; lane < kLanes; ++lane) any |= bad[lane];
-  for (; i < count; ++i) {
+  for (size_t lane = 0; lane < kLine / sizeof(Bits); ++lane) any |= bad[lane];
+  for (; at < block.bytes; at += sizeof(Bits)) {
     Bits number;
-    std::memcpy(&number, data + i * sizeof(Bits), sizeof number);
+    std::memcpy(&number, from + at, sizeof number);
     if ((number & exponent) == exponent) any = 1;
+    std::memcpy(block.to + at, &number, sizeof number);
   }
-  return any == 0;
+#if defined(__SSE2__)
+  _mm_sfence();  // other threads see these stores from now on
+#endif
+  return (any & looks) == 0;
 }
 
-MUSTER_COPY_CLONES bool finite_in_64(const std::byte* data, size_t bytes) {
-  return all_finite_in<uint64_t>(data, bytes / 8, 0x7ff0000000000000U);
+MUSTER_COPY_CLONES bool copy_64(const Block& block, uint64_t exponent) {
+  return copy_numbers<uint64_t>(block, exponent);
 }
-MUSTER_COPY_CLONES bool finite_in_32(const std::byte* data, size_t bytes) {
-  return all_finite_in<uint32_t>(data, bytes / 4, 0x7f800000U);
+MUSTER_COPY_CLONES bool copy_32(const Block& block, uint32_t exponent) {
+  return copy_numbers<uint32_t>(block, exponent);
 }
-MUSTER_COPY_CLONES bool finite_in_16(const std::byte* data, size_t bytes, uint16_t exponent) {
-  return all_finite_in<uint16_t>(data, bytes / 2, exponent);
+MUSTER_COPY_CLONES bool copy_16(const Block& block, uint16_t exponent) {
+  return copy_numbers<uint16_t>(block, exponent);
 }
-
-bool finite(const std::byte* data, size_t bytes, DType dtype) {
-  switch (dtype) {
-    case at::ScalarType::Float:
-      return finite_in_32(data, bytes);
-    case at::ScalarType::Double:
-      return finite_in_64(data, bytes);
-    case at::ScalarType::Half:
-      return finite_in_16(data, bytes, 0x7c00U);
-    case at::ScalarType::BFloat16:
-      return finite_in_16(data, bytes, 0x7f80U);
-    default:
-      return true;
-  }
-}
+MUSTER_COPY_CLONES bool copy_8(const Block& block) { return copy_numbers<uint8_t>(block, 0); }
 
 // Returns whether what is there now is finite.
 bool copy_block(const Block& block) {
-  bool all = true;
-  for (size_t at = 0; at < block.bytes; at += kPart) {
-    const size_t bytes = std::min(kPart, block.bytes - at);
-    if (block.from != nullptr) std::memcpy(block.to + at, block.from + at, bytes);
-    all &= finite(block.to + at, bytes, block.dtype);
+  switch (block.dtype) {
+    case at::ScalarType::Float:
+      return copy_32(block, 0x7f800000U);
+    case at::ScalarType::Double:
+      return copy_64(block, 0x7ff0000000000000U);
+    case at::ScalarType::Half:
+      return copy_16(block, 0x7c00U);
+    case at::ScalarType::BFloat16:
+      return copy_16(block, 0x7f80U);
+    default:
+      return copy_8(block);
   }
-  return all;
 }
 
 bool is_free(const Tensor& copy, const Tensor& tensor) {
