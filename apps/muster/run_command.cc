@@ -5,12 +5,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "apps/muster/commands.h"
 #include "muster/base/environment.h"
 #include "muster/base/error.h"
 #include "muster/base/free_ports.h"
 #include "muster/base/log.h"
+#include "muster/base/strings.h"
 #include "muster/command/command_line.h"
 #include "muster/launch/run.h"
 #include "muster/nodes/node_run.h"
@@ -39,6 +42,7 @@ double seconds(std::chrono::milliseconds time) {
 
 struct RunFlags {
   launch::RunOptions run;
+  std::string workers = "1";
   bool no_pin = false;
   bool dry_run = false;
   std::string log_format = default_log_format();
@@ -59,6 +63,12 @@ int run_on_nodes(RunFlags& flags) {
     throw invalid_argument("--rendezvous needs --nodes",
                            "add --nodes=I/N: the number of this machine, from 0, and of all");
   }
+  if (flags.run.min_workers > 0) {
+    throw invalid_argument(
+        "not supported: --workers=MIN:MAX with --nodes",
+        "pass one number of workers: the machines are restarted as one run; or start the workers "
+        "of an elastic run on each machine by another launcher, with MUSTER_MIN_WORKERS");
+  }
   const nodes::NodeOptions parsed = nodes::parse_nodes(flags.nodes);
   flags.node.node = parsed.node;
   flags.node.nodes = parsed.nodes;
@@ -71,8 +81,25 @@ int run_on_nodes(RunFlags& flags) {
   return nodes::run_node(flags.run, flags.node);
 }
 
+// "4", or "2:4" of a run that continues with 2 of 4.
+void set_workers(const std::string& text, launch::RunOptions& run) {
+  constexpr int kMost = 4096;
+  const std::vector<std::string> bounds = split(text, ':');
+  const auto least = parse_int(bounds.front()), most = parse_int(bounds.back());
+  const bool in_range = least && most && *least >= 0 && *most <= kMost && bounds.size() <= 2;
+  if (!in_range || (bounds.size() == 2 && (*least < 1 || *least > *most))) {
+    throw invalid_argument(
+        fmt::format("--workers is '{}'", text),
+        fmt::format("pass a number of workers from 0 to {}, or MIN:MAX with 1 <= MIN <= MAX",
+                    kMost));
+  }
+  run.workers = static_cast<int>(*most);
+  run.min_workers = bounds.size() == 2 ? static_cast<int>(*least) : 0;
+}
+
 int run(RunFlags& flags, const std::string& own_folder) {
   flags.run.pin = !flags.no_pin;
+  set_workers(flags.workers, flags.run);
   if (flags.log_format != "text" && flags.log_format != "json") {  // flags are checked
     throw invalid_argument(fmt::format("MUSTER_LOG_FORMAT is '{}'", flags.log_format),
                            "use text or json");
@@ -108,9 +135,11 @@ void add_run(CLI::App& app, const std::vector<std::string>& program, const std::
   const auto flag = [&](const Flag& it) { command::add_flag(*command, it); };
   const FlagLimits count{.at_least = 0, .at_most = 4096};
   flag({"workers",
-        &flags->run.workers,
-        "Number of worker tasks; 0 only with --chief",
-        {.at_least = 0, .at_most = 4096}});
+        &flags->workers,
+        "Number of worker tasks; 0 only with --chief. MIN:MAX starts MAX workers, and the run "
+        "continues while MIN are left, the chief among them",
+        {},
+        "N|MIN:MAX"});
   flag({"chief", &flags->run.chief, "Add a task of type chief; without it worker 0 is the chief"});
   flag({"ps", &flags->run.ps, "Number of parameter servers; they need --chief", count});
   flag({"evaluator", &flags->run.evaluator,
@@ -121,10 +150,12 @@ void add_run(CLI::App& app, const std::vector<std::string>& program, const std::
       {"threads", &flags->run.threads,
        "Number of threads of each task; 0: MUSTER_THREADS, OMP_NUM_THREADS, or its number of cores",
        count});
-  flag({"restart", &flags->run.restart,
-        "How many times within an hour to restart after a task was killed or exits with 138: with "
-        "--ps only that task, else all tasks; the evaluator is restarted alone",
-        count});
+  flag(
+      {"restart", &flags->run.restart,
+       "How many times within an hour to restart after a task was killed or exits with 138: with "
+       "--ps, and for a worker of --workers=MIN:MAX, only that task, else all tasks; the evaluator "
+       "is restarted alone",
+       count});
   flag({"nodes",
         &flags->nodes,
         "This machine's number, from 0, and the number of machines: 0/3. Each machine runs this "

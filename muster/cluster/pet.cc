@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <utility>
 
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
@@ -38,42 +39,55 @@ int processes_of(const Environment& environment) {
                          "it is a number of processes, at least 1, or auto, gpu or cpu");
 }
 
-// "3", or "3:3" of an elastic job that has no choice.
-int nodes_of(const Environment& environment) {
+// The bounds of the number of nodes: "3", "3:3", or "1:4" of an elastic job.
+std::pair<int, int> bounds_of(const Environment& environment) {
   const std::string text = environment.get_or("PET_NNODES", "1");
   const std::vector<std::string> bounds = split(text, ':');
   const std::optional<int64_t> least = parse_int(bounds.front()), most = parse_int(bounds.back());
-  if (bounds.size() > 2 || !least || !most || *least < 1 || *most > 100'000) {
-    throw invalid_argument(fmt::format("PET_NNODES is '{}'", text), "it is a number of nodes");
+  if (bounds.size() > 2 || !least || !most || *least < 1 || *least > *most || *most > 100'000) {
+    throw invalid_argument(fmt::format("PET_NNODES is '{}'", text),
+                           "it is a number of nodes, or the bounds of an elastic job, as 1:4");
   }
-  if (*least != *most) {
-    throw invalid_argument(
-        fmt::format("not supported: PET_NNODES is '{}', a job whose number of nodes changes", text),
-        "give the job one number of nodes (minReplicas equal to maxReplicas), or start the program "
-        "by torchrun --no_python, which meets through its own rendezvous");
-  }
-  return static_cast<int>(*least);
+  return {static_cast<int>(*least), static_cast<int>(*most)};
+}
+
+// The number of a pod of an elastic job, which no variable says: pods are named by their numbers,
+// and the rendezvous is at number 0. "mnist-worker-2" is 2 where that is at "mnist-worker-0:23456".
+std::optional<int64_t> number_of_pod(const Environment& environment) {
+  const std::string endpoint = environment.get_or("PET_RDZV_ENDPOINT", "");
+  const std::string first = endpoint.substr(0, endpoint.find_first_of(".:"));
+  const std::string name = environment.get_or("HOSTNAME", "");
+  const size_t digits = name.find_last_not_of("0123456789") + 1;
+  if (digits == 0 || digits == name.size() || first != name.substr(0, digits) + "0")
+    return std::nullopt;
+  return parse_int(name.substr(digits));
 }
 
 Node node_of(const Environment& environment) {
-  Node node{.nodes = nodes_of(environment), .processes = processes_of(environment)};
+  const auto [least, most] = bounds_of(environment);
+  Node node{.nodes = most, .processes = processes_of(environment)};
   // PyTorchJob sets RANK to the number of the node, too, and WORLD_SIZE to that of all processes.
-  auto rank = number_if_set(environment, "PET_NODE_RANK");
+  std::optional<int64_t> rank = number_if_set(environment, "PET_NODE_RANK");
   if (!rank) rank = number_if_set(environment, "RANK");
+  if (!rank) rank = number_of_pod(environment);
   if (!rank && node.nodes > 1) {
     const std::string endpoint = environment.get_or("PET_RDZV_ENDPOINT", "");
     throw invalid_argument(
-        fmt::format("PET_NNODES is {}, and no PET_NODE_RANK says which of them this is{}",
-                    node.nodes, endpoint.empty() ? "" : ": nodes number themselves at " + endpoint),
-        "start the program by torchrun --no_python PROGRAM, whose rendezvous does, or give the job "
-        "no elasticPolicy");
+        fmt::format("PET_NNODES is {}, and neither PET_NODE_RANK nor the name of this pod says "
+                    "which of them this is{}",
+                    environment.get_or("PET_NNODES", ""),
+                    endpoint.empty() ? "" : ": nodes number themselves at " + endpoint),
+        "set PET_NODE_RANK; or name the pods by their numbers (HOSTNAME=mnist-worker-2, "
+        "PET_RDZV_ENDPOINT=mnist-worker-0:23456), as Kubeflow does; or start the program by "
+        "torchrun --no_python PROGRAM, whose rendezvous numbers them");
   }
-  node.rank = rank.value_or(0);
+  node.rank = static_cast<int>(rank.value_or(0));
   if (node.rank >= node.nodes) {
-    throw invalid_argument(
-        fmt::format("PET_NODE_RANK is {}, and PET_NNODES {}", node.rank, node.nodes));
+    throw invalid_argument(fmt::format("this is node {}, and PET_NNODES is {}: nodes count from 0",
+                                       node.rank, environment.get_or("PET_NNODES", "1")));
   }
-  const auto world = number_if_set(environment, "WORLD_SIZE", 1);
+  // Of an elastic job it may be any number in between.
+  const auto world = least == most ? number_if_set(environment, "WORLD_SIZE", 1) : std::nullopt;
   const std::string processes = text_of(environment, "PET_NPROC_PER_NODE", "PET_N_PROC_PER_NODE");
   if (world && parse_int(processes) && *world != node.nodes * node.processes) {
     throw invalid_argument(
@@ -91,12 +105,19 @@ Node node_of(const Environment& environment) {
   return node;
 }
 
-// MASTER_* goes first: where both are there, they say the same.
+// MASTER_* goes first: where both are there, they say the same. An elastic job has its rendezvous
+// alone, at node 0.
 Environment with_master(Environment environment) {
   for (const char* name : {"MASTER_ADDR", "MASTER_PORT"}) {
     const std::string pet = environment.get_or(std::string("PET_") + name, "");
     if (environment.get_or(name, "").empty() && !pet.empty())
       environment = environment.with(name, pet);
+  }
+  const std::string endpoint = environment.get_or("PET_RDZV_ENDPOINT", "");
+  const size_t colon = endpoint.rfind(':');
+  if (environment.get_or("MASTER_ADDR", "").empty() && colon != std::string::npos) {
+    environment = environment.with("MASTER_ADDR", endpoint.substr(0, colon))
+                      .with("MASTER_PORT", endpoint.substr(colon + 1));
   }
   return environment;
 }
@@ -138,6 +159,11 @@ std::optional<PartialEnvironment> pet_left(const Surroundings& around) {
 
 }  // namespace
 
+int min_workers_of_pet(const Environment& environment) {
+  const auto [least, most] = bounds_of(environment);
+  return least < most ? least * processes_of(environment) : 0;
+}
+
 std::vector<std::map<std::string, std::string>> processes_of_node(const Environment& environment) {
   const Surroundings around{environment, {}};
   const std::string choice = environment.get_or("MUSTER_CLUSTER", "");
@@ -148,6 +174,7 @@ std::vector<std::map<std::string, std::string>> processes_of_node(const Environm
   if (node.processes == 1) return {};
   const Environment known = with_master(environment);
   std::vector<std::map<std::string, std::string>> processes;
+  const int least = min_workers_of_pet(environment);
   for (int local = 0; local < node.processes; ++local) {
     processes.push_back({{"RANK", std::to_string(node.rank * node.processes + local)},
                          {"WORLD_SIZE", std::to_string(node.nodes * node.processes)},
@@ -156,6 +183,7 @@ std::vector<std::map<std::string, std::string>> processes_of_node(const Environm
                          {"LOCAL_WORLD_SIZE", std::to_string(node.processes)},
                          {"MASTER_ADDR", known.get_or("MASTER_ADDR", "")},
                          {"MASTER_PORT", known.get_or("MASTER_PORT", "29500")}});
+    if (least > 0) processes.back()["MUSTER_MIN_WORKERS"] = std::to_string(least);
     // MUSTER_CLUSTER=PET applies to this process, which starts the others as torchrun does.
     if (!choice.empty()) processes.back()["MUSTER_CLUSTER"] = "torchrun";
   }

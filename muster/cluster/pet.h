@@ -18,4 +18,9 @@ namespace muster::inline v0_1::cluster {
 // trains on all devices of the node. Throws InvalidArgument when PET_* is wrong.
 std::vector<std::map<std::string, std::string>> processes_of_node(const Environment& environment);
 
+// Returns how many workers an elastic job needs at least: the lower bound of PET_NNODES ("1:4"),
+// times the processes of a node; 0 of a job with one number of nodes. Throws InvalidArgument when
+// PET_* is wrong.
+int min_workers_of_pet(const Environment& environment);
+
 }  // namespace muster::inline v0_1::cluster

@@ -70,6 +70,11 @@ int Coordinator::connections() const {
   return state_.connections();
 }
 
+int64_t Coordinator::newcomers() const {
+  std::lock_guard lock(mutex_);
+  return state_.newcomers();
+}
+
 bool Coordinator::wait_until_drained(double goodbye_timeout) {
   std::unique_lock lock(mutex_);
   const TimePoint until = clock_.now() + from_seconds(goodbye_timeout);

@@ -49,6 +49,8 @@ class Coordinator : public net::CoordinatorHandler {
   bool all_know_of_start_failure() const;
   // How many members have their long-lived connection open.
   int connections() const;
+  // How many tasks wait for the next group while the present one runs, in an elastic run.
+  int64_t newcomers() const;
   // Waits until every member has said goodbye or is lost, at most `goodbye_timeout`; answers
   // whether all have.
   bool wait_until_drained(double goodbye_timeout);

@@ -59,6 +59,8 @@ bool CoordinatorServer::all_know_of_start_failure() const {
 
 int CoordinatorServer::connections() const { return impl_->coordinator.connections(); }
 
+int64_t CoordinatorServer::newcomers() const { return impl_->coordinator.newcomers(); }
+
 std::string CoordinatorServer::last_refusal() const { return impl_->service->last_refusal(); }
 
 bool CoordinatorServer::stop(double goodbye_timeout) {

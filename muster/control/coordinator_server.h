@@ -2,6 +2,7 @@
 // to it. Thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,6 +44,8 @@ class CoordinatorServer {
   // How many members have the connection open that tells at once when their process is killed.
   // Before, only the missing heartbeat does.
   int connections() const;
+  // How many tasks wait for the next group while the present one runs, in an elastic run.
+  int64_t newcomers() const;
   // The last refused peer and the reason, as the log says it; "" if none was refused.
   std::string last_refusal() const;
 

@@ -121,7 +121,7 @@ class ReducingUpdater final : public Updater {
         parameters_->update_flat(train_op, reducer_->gradients(), reducer_->used(), rows, scale);
         parameters_->note_loss(updated.result.loss);
       }
-      for (const auto& update : train_op.updates) update();
+      run_updates(train_op);
       updated.update = seconds_between(reduced, SteadyClock::now());
       return updated;
     });
@@ -152,6 +152,20 @@ class ReducingUpdater final : public Updater {
         fmt::format("{} is in the update of a step, in run() or fit()", place_.name()),
         [&] { reducer_->finish(mine); });
     return reducer_->head();
+  }
+
+  // The weights are new already: a state in between must not go on in memory, as that of an elastic
+  // run does when a worker is lost.
+  void run_updates(const optim::TrainOp& train_op) {
+    try {
+      for (const auto& update : train_op.updates) update();
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kPeerLost) throw;
+      const Error cause = group_.explain(error);
+      throw Error(ErrorKind::kUnavailable,
+                  cause.message() + ", in the middle of TrainOp::updates of this task",
+                  cause.hint());
+    }
   }
 
   // Of the regularizers.

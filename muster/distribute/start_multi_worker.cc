@@ -28,9 +28,9 @@ auto or_fail(ClusterProcessGroup& cluster, Fn fn) {
 std::vector<std::unique_ptr<Replica>> start_multi_worker(const StartOptions& start,
                                                          const CommunicationOptions& options,
                                                          const std::vector<Device>& devices) {
-  const cluster::ResolvedCluster& resolved = start.cluster;
   const auto locals = static_cast<int>(devices.size());
   const auto cluster = ClusterProcessGroup::join(start, options);
+  const cluster::ResolvedCluster& resolved = cluster->members();
   const auto place = [&](int local) {
     return ReplicaPlace{.process = resolved.rank,
                         .processes = resolved.num_workers,

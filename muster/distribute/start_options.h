@@ -4,12 +4,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "muster/base/file_system.h"
 #include "muster/cluster/resolved_cluster.h"
 
 namespace muster::inline v0_1::distribute {
+
+class ElasticRun;
 
 // The data that a strategy needs to bring the replicas together.
 struct StartOptions {
@@ -23,6 +26,8 @@ struct StartOptions {
   // Where the run's checkpoints are, which parameter servers read and write; "": nowhere.
   std::string model_dir = {};
   FileSystem* fs = nullptr;  // of model_dir; nullptr: the file system of the path
+  // Set: the replicas are those of the workers that are there. nullptr: those of all workers.
+  std::shared_ptr<ElasticRun> elastic = {};
 };
 
 }  // namespace muster::inline v0_1::distribute

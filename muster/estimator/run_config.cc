@@ -42,6 +42,7 @@ void RunConfig::validate() const {
   }
   require(log_step_count_steps > 0, "log_step_count_steps", log_step_count_steps, "more than 0");
   require(join_timeout.count() > 0, "join_timeout", join_timeout.count(), "more than 0");
+  require(min_workers >= 0, "min_workers", min_workers, "0 (not elastic) or more");
   require(evaluator_timeout.count() > 0, "evaluator_timeout", evaluator_timeout.count(),
           "more than 0");
   require(max_failed_saves.value_or(0) >= 0, "max_failed_saves", max_failed_saves.value_or(0),

@@ -86,6 +86,12 @@ struct MUSTER_EXPORT RunConfig {
   // multi_worker_mirrored() as well, or unset.
   distribute::StrategyPtr eval_distribute{};
   Seconds join_timeout{600};  // how long to wait for all tasks to connect; more than 0
+  // The least number of workers, the chief included. More than 0 makes a run of
+  // multi_worker_mirrored() elastic: when workers are lost, train() continues with the others, and
+  // workers that come join it. The same on all tasks; at most the number of workers. 0:
+  // MUSTER_MIN_WORKERS decides, and without it a lost worker ends the run. docs/reliability.md,
+  // "Elastic runs".
+  int min_workers = 0;
 
   // Whether the program asks this run to stop; unset: never, except by request_stop(). When it
   // returns true, train() and train_and_evaluate() make the step that they are in, save if they

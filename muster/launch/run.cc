@@ -177,6 +177,18 @@ void check_run_options(const RunOptions& options) {
                            "add --chief: with parameter servers one task begins the run and saves; "
                            "it trains as well, so --workers may be one less");
   }
+  const int training = options.workers + (options.chief ? 1 : 0);
+  if (options.min_workers < 0 || options.min_workers > training) {
+    throw invalid_argument(
+        fmt::format("--workers has the minimum {}, and the run has {} tasks that train",
+                    options.min_workers, training),
+        "write --workers=MIN:MAX with a MIN from 1 to MAX");
+  }
+  if (options.min_workers > 0 && options.ps > 0) {
+    throw invalid_argument(
+        "not supported: --workers=MIN:MAX with --ps",
+        "omit the minimum: with parameter servers a run continues without a lost worker anyway");
+  }
   if (options.cores_per_task < 0) {
     throw invalid_argument(fmt::format("--cores-per-task is {}", options.cores_per_task),
                            "pass a number of cores, or omit it for an equal share");
@@ -285,6 +297,11 @@ RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::v
         spec.may_be_lost = roles[i].type == "worker";
         spec.serves = roles[i].type == "ps";
         spec.restarts = options.restart;
+      }
+      if (options.min_workers > 0 && tasks > 1) {
+        spec.environment.emplace_back("MUSTER_MIN_WORKERS", std::to_string(options.min_workers));
+        spec.may_be_lost = spec.spared = i > 0;
+        spec.restarts = i > 0 ? options.restart : 0;
       }
       if (tasks > 1) {
         spec.environment.push_back(config_of(cluster, roles[i]));

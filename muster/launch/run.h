@@ -35,6 +35,9 @@ struct RunPlace {
 // The flags of `muster run`.
 struct RunOptions {
   int workers = 1;
+  // More than 0: the run is elastic. It continues without workers that are lost while so many tasks
+  // that train are left, the first of them (the chief, or worker 0) always.
+  int min_workers = 0;
   bool chief = false;      // one more task, of type chief
   int ps = 0;              // parameter servers; they need a chief
   bool evaluator = false;  // one more task, of type evaluator, next to the cluster
@@ -44,7 +47,8 @@ struct RunOptions {
   bool tls = false;        // the tasks talk to the coordinator over TLS, with certificates we make
   bool json = false;       // the tasks log as JSON, and so do we
   // How often within an hour what was killed, or asks for it with 138, is started again: a task of
-  // a run with parameter servers, or the evaluator, by itself; of other runs all tasks together.
+  // a run with parameter servers, a worker of an elastic run, or the evaluator, by itself; of other
+  // runs all tasks together.
   int restart = 0;
   // Set on one of several machines: see nodes/node_run.h. The numbers above are then of each
   // machine.

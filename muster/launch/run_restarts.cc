@@ -96,6 +96,7 @@ int run(const RunOptions& options, const std::function<std::vector<int>(int)>& p
   if (options.tls && cluster_size(options) > 1) certificates.emplace();
   SuperviseOptions supervision = options.supervise;
   supervision.stop_on_address_in_use = true;
+  supervision.min_tasks = options.min_workers;
   // With parameter servers a task is started again by itself.
   plan::RestartBudget budget(
       {.restarts = options.ps > 0 ? 0 : options.restart, .seed = std::random_device()()});

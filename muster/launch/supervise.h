@@ -76,6 +76,8 @@ struct ProcessSpec {
   bool may_be_lost = false;
   bool serves = false;  // when the others have ended well, there is nothing to do for it
   int restarts = 0;     // how often within an hour it is started again then
+  // One that may be lost: where the others end well, its loss is no failure of the run.
+  bool spared = false;
 };
 
 struct Outcome;
@@ -97,6 +99,8 @@ struct SuperviseOptions {
   int out_fd = 1;     // where the tasks' standard output goes
   int err_fd = 2;     // where their standard error and our own lines go
   bool json = false;  // each line a JSON object: "task", and what it said
+  // The others do not continue without a lost task when fewer than so many of the group are left.
+  int min_tasks = 0;
   // When it is set, a task that exits with 138 and printed "address already in use" ends the group
   // at once and quietly. The outcome says so, and the caller may try again with other ports.
   bool stop_on_address_in_use = false;
@@ -119,6 +123,7 @@ struct TaskExit {
   bool after_our_signal = false;
   bool stuck = false;        // it ran on when survivor_time or idle_time was over
   bool too_late = false;     // it was started again, and the run was over without it
+  bool needed = false;       // it might have been lost, but the others were too few without it
   int order = 0;             // 0 for the first to end
   std::string last_error{};  // its last line for which is_error_line() holds
   std::vector<std::string> last_error_lines{};  // that one, and those that belong to it

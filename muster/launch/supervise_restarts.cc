@@ -43,7 +43,9 @@ void Supervisor::on_exit(RunningTask& task) {
   }
   const std::string others = names_of_running();
   if (others.empty()) return;  // the report says it
-  if (task.spec->beside || (task.spec->may_be_lost && asks_for_restart(task.exit.status))) {
+  const bool may_be_lost = task.spec->may_be_lost && asks_for_restart(task.exit.status);
+  task.exit.needed = may_be_lost && !enough_are_left();
+  if (task.spec->beside || (may_be_lost && !task.exit.needed)) {
     say(fmt::format("{}; the run continues with {}", what, others));
     return;
   }
@@ -68,6 +70,12 @@ void Supervisor::heed_others() {
                   describe_seconds(options_.survivor_time), running));
   phase_ = Phase::kSurvivors;
   deadline_ = SteadyClock::now() + options_.survivor_time;
+}
+
+bool Supervisor::enough_are_left() const {
+  return std::ranges::count_if(tasks_, [](const RunningTask& task) {
+           return !task.spec->beside && !task.exit.ended;
+         }) >= options_.min_tasks;
 }
 
 bool Supervisor::was_lost(const RunningTask& task) {

@@ -51,6 +51,11 @@ CoordinatorState::CoordinatorState(CoordinatorOptions options, double now)
   check("progress_timeout", options_.progress_timeout);
   check("save_timeout", options_.save_timeout);
   check("busy_timeout", options_.busy_timeout);
+  if (options_.min_members < 0 || options_.min_members > std::ssize(options_.roster)) {
+    throw invalid_argument(fmt::format("min_members is {}, and there are {} tasks",
+                                       options_.min_members, roster_.size()),
+                           "an elastic run needs at least 1 of them, and at most all");
+  }
 }
 
 Patience CoordinatorState::patience() const {
@@ -173,7 +178,7 @@ Verdict CoordinatorState::join(const Caller& caller, int rank, int world_size, d
     if (auto verdict = wait_as_twin(members_, caller, now)) return *verdict;
     // A group whose members are all done is over: a newcomer begins the next one, it breaks
     // nothing. Until then one that comes back when it was done waits for the others.
-    if (!all_done()) {
+    if (!all_done() && group_.contains(rank)) {
       if (members_.find(caller.task)->state == Membership::State::kLeft)
         return {.missing = missing(now)};
       record(caller.task, ErrorKind::kPeerLost, "the task restarted while the group was running");
@@ -192,20 +197,54 @@ Verdict CoordinatorState::join(const Caller& caller, int rank, int world_size, d
   if (joiners_.here() == 0 && running_) {
     for (auto& [task, awaited] : roster_) awaited.missing_since = now;
   }
-  (void)joiners_.join(caller, now);
-  if (joiners_.here() < std::ssize(options_.roster)) return {.missing = missing(now)};
+  if (joiners_.join(caller, now) != Membership::Admission::kKnown) last_came_ = now;
+  if (!may_form(now)) return {.missing = missing(now)};
   form_group(now);
   return {.state = Verdict::State::kReady};
+}
+
+bool CoordinatorState::awaits_members(double now) const {
+  using State = Membership::State;
+  return std::ranges::any_of(group_, [&](int rank) {
+    const std::string& task = options_.roster[rank].task;
+    const State state = members_.find(task)->state;
+    if (state == State::kLost || (failure_ && failure_->task == task)) return false;
+    // One that is in a long step has not left yet. One that has left comes again at once.
+    const double patience =
+        state == State::kHere ? options_.progress_timeout : options_.heartbeat_timeout;
+    return !joiners_.is_here(task) && now - *ended_since_ < patience;
+  });
+}
+
+bool CoordinatorState::may_form(double now) {
+  if (trains()) return false;
+  if (running_ && !ended_since_) ended_since_ = now;
+  const int64_t here = joiners_.here();
+  if (here == std::ssize(options_.roster)) return true;
+  if (!elastic() || here < options_.min_members || !joiners_.is_here(options_.roster[0].task))
+    return false;
+  if (!running_) return now - last_came_ >= options_.settle_timeout;
+  return !awaits_members(now);
 }
 
 void CoordinatorState::form_group(double now) {
   epoch_ = std::max(epoch_ + 1, options_.first_epoch);
   if (failure_) last_failure_ = failure_;
   failure_.reset();
+  ended_since_.reset();
+  group_.clear();
+  watch_ =
+      ProgressWatch(static_cast<int>(options_.roster.size()), patience(), Phase::kBuilding, now);
   for (const RosterEntry& entry : options_.roster) {
+    const int rank = roster_.at(entry.task).rank;
+    members_.forget(entry.task);
+    if (!joiners_.is_here(entry.task)) {
+      watch_.remove(rank);
+      continue;
+    }
+    group_.insert(rank);
     const Caller joiner{entry.task, joiners_.find(entry.task)->incarnation};
     joiners_.forget(entry.task);
-    members_.forget(entry.task);
     (void)members_.join(joiner, now);
     (void)members_.heartbeat(joiner, now, MemberPlace{.phase = Phase::kBuilding});
   }
@@ -213,14 +252,25 @@ void CoordinatorState::form_group(double now) {
   barriers_.clear();
   store_.clear();
   model_ = {};
-  watch_ =
-      ProgressWatch(static_cast<int>(options_.roster.size()), patience(), Phase::kBuilding, now);
+  if (elastic()) store_.set(kMembersKey, fmt::format("{}", fmt::join(group_, ",")));
   running_ = true;
+}
+
+std::vector<MissingTask> CoordinatorState::running_members(double now) const {
+  std::vector<MissingTask> result;
+  for (const int rank : group_) {
+    const auto& [task, address] = options_.roster[rank];
+    const MemberPlace& place = members_.find(task)->place;
+    result.push_back(
+        {task, address, now - last_came_, place_of(place.phase, place.step), is_busy(place.phase)});
+  }
+  return result;
 }
 
 std::vector<MissingTask> CoordinatorState::missing(double now) const {
   std::vector<MissingTask> result;
   if (running_ && !failure_ && joiners_.here() == 0) return result;
+  if (elastic() && trains()) return running_members(now);
   for (const RosterEntry& entry : options_.roster) {
     if (joiners_.is_here(entry.task)) continue;
     const Membership::Member* joiner = joiners_.find(entry.task);
@@ -311,7 +361,7 @@ Verdict CoordinatorState::barrier(const Caller& caller, const std::string& name,
   Barrier& barrier =
       barriers_.try_emplace({name, generation}, Barrier{.opened = now}).first->second;
   barrier.arrived.insert(rank_of(caller.task));
-  if (barrier.arrived.size() == options_.roster.size()) {
+  if (barrier.arrived.size() == group_.size()) {
     barrier.complete = true;
     // A member that asks for the next generation has heard of the one before; no member asks for
     // the one two back.
@@ -326,7 +376,7 @@ Verdict CoordinatorState::wait_at(const Barrier& barrier, const Caller& caller,
   Verdict verdict;
   std::string ended;
   std::map<std::string, std::string> elsewhere;
-  for (int rank = 0; rank < std::ssize(options_.roster); ++rank) {
+  for (const int rank : group_) {
     if (barrier.arrived.contains(rank)) continue;
     const auto& [task, address] = options_.roster[rank];
     const Membership::Member& peer = *members_.find(task);
@@ -340,7 +390,7 @@ Verdict CoordinatorState::wait_at(const Barrier& barrier, const Caller& caller,
     if (const auto other = stands_at(rank)) elsewhere[task] = *other;
   }
   const size_t can_come = verdict.missing.size();
-  if (barrier.arrived.size() + can_come < options_.roster.size()) {
+  if (barrier.arrived.size() + can_come < group_.size()) {
     return refuse(fmt::format("{} waits at barrier \"{}\", but {} is done and will not come",
                               readable_task(caller.task), name, readable_task(ended)),
                   "every task must pass the same barriers");
@@ -367,6 +417,8 @@ void CoordinatorState::fail(const Caller& caller, ErrorKind kind, const std::str
 
 void CoordinatorState::fail_to_join(const Caller& caller, const Seat& seat, ErrorKind kind,
                                     const std::string& reason, double now) {
+  // Others go on without it.
+  if (elastic()) return;
   // A task of another cluster, or a second process of that name, must not end what continues
   // without it.
   const bool awaited = !running_ || failure_ || all_done();
@@ -403,8 +455,8 @@ void CoordinatorState::leave(const Caller& caller) {
 
 bool CoordinatorState::all_done() const {
   using State = Membership::State;
-  return running_ && !failure_ && std::ranges::all_of(options_.roster, [this](const auto& entry) {
-           const State state = members_.find(entry.task)->state;
+  return running_ && !failure_ && std::ranges::all_of(group_, [this](int rank) {
+           const State state = members_.find(options_.roster[rank].task)->state;
            return state == State::kDone || state == State::kLeft;
          });
 }

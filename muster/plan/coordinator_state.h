@@ -7,6 +7,10 @@
 // tasks that join again (with a new incarnation) gather for the next epoch. Tasks outside of the
 // roster (evaluator, parameter servers) may join as observers: they hear of failures and of the
 // end, their loss fails no other task, no barrier waits for them.
+//
+// An elastic run has a group of a part of the roster: min_members tasks or more, the first of the
+// roster always. After a failure, and after an orderly end, it is formed of those that come again.
+// A task that joins while a group runs without it waits for the next group, and fails nothing.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +55,15 @@ struct CoordinatorOptions {
   double save_timeout = 1800;
   double busy_timeout = 6 * 3600;  // while it builds or evaluates
   int64_t first_epoch = 1;
+  // More than 0: the run is elastic, and a group has so many members or more. 0: all of the roster.
+  int min_members = 0;
+  // Seconds for which the first group of an elastic run waits for more than min_members, since the
+  // last of them came.
+  double settle_timeout = 3;
 };
+
+// In an elastic run the store has the ranks of the group's members here, "0,2,3".
+inline constexpr const char* kMembersKey = "group/members";
 
 // What a task learns from its heartbeat.
 struct HeartbeatReply {
@@ -83,6 +95,10 @@ class CoordinatorState {
   // The tasks that have not joined yet, in rank order.
   std::vector<MissingTask> missing(double now) const;
   int64_t epoch() const { return epoch_; }
+  // The ranks of the present group's members, or of the last one's.
+  const std::set<int>& group() const { return group_; }
+  // How many tasks wait for the next group while the present one runs.
+  int64_t newcomers() const { return trains() ? joiners_.here() : 0; }
 
   // --- liveness ---
   // Notes that the caller lives and where it is.
@@ -158,6 +174,16 @@ class CoordinatorState {
   // Nothing where no earlier process of the caller's task is in its way.
   std::optional<Verdict> wait_as_twin(Membership& others, const Caller& caller, double now);
   Verdict verdict_of_failure(const Caller& caller) const;
+  bool elastic() const { return options_.min_members > 0; }
+  // Whether there is a group that has neither failed nor ended.
+  bool trains() const { return running_ && !failure_ && !all_done(); }
+  // Whether those who gather are the next group.
+  bool may_form(double now);
+  // Whether a member of the last group may come again: one that lives, for progress_timeout; one
+  // that has left, for heartbeat_timeout. Not the task that failed, and no lost one.
+  bool awaits_members(double now) const;
+  // What a task of an elastic run waits for while a group runs without it.
+  std::vector<MissingTask> running_members(double now) const;
   void form_group(double now);
   void record(const std::string& task, ErrorKind kind, std::string reason);
   // What keeps the caller from a place in the group, whatever the others do.
@@ -176,8 +202,11 @@ class CoordinatorState {
   ProgressWatch watch_;  // by rank
   int64_t epoch_ = 0;    // 0: no group yet
   bool running_ = false;
-  Membership members_;                            // the present group and its observers
-  Membership joiners_;                            // who gathers for the next group
+  std::set<int> group_;                // ranks of the present group
+  std::optional<double> ended_since_;  // when it was seen first that the group has failed or ended
+  double last_came_ = 0;               // when the last of those who gather came
+  Membership members_;                 // the present group and its observers
+  Membership joiners_;                 // who gathers for the next group
   std::map<std::string, Awaited> roster_;         // by task
   std::map<std::string, Failure> failed_starts_;  // tasks that said that they will not join
   std::set<std::string> heard_;                   // tasks that asked, and heard of these

@@ -177,12 +177,13 @@ bool Engine::find_checkpoint(const CheckpointManager& checkpoints) {
   return true;
 }
 
-void Engine::continue_from(const Checkpoint& state, const std::string& name) {
+void Engine::continue_from(const Checkpoint& state, const std::string& name, bool whole) {
   if (replica_.is_chief())
     found_ = distribute::FoundCheckpoint{.prefix = name, .checkpoint = state};
   step_ = state.global_step;
   restored_from_ = name;
-  in_part_ = true;
+  in_part_ = !whole;
+  if (whole) *restored_inputs_ = json::parse(state.inputs);
 }
 
 void Engine::warm_start(const WarmStartSettings& settings, FileSystem& fs) {

@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "muster/base/error.h"
 #include "muster/train/stop_reason.h"
@@ -13,14 +17,16 @@ namespace muster::inline v0_1 {
 using distribute::Phase;
 using distribute::StepResult;
 
-bool RunDriver::wants_to_stop() const { return course_.wants_to_stop() || stop_signal() != 0; }
+bool RunDriver::wants_to_stop() const {
+  return course_.wants_to_stop() || stop_signal() != 0 || course_.has_newcomers();
+}
 
 bool RunDriver::stops_alone() const {
   return replica_.num_replicas_in_sync() == 1 && wants_to_stop();
 }
 
 RunDriver::End RunDriver::run(const Plan& plan) {
-  saves_.begin(engine_.step());
+  plan.saves ? saves_.begin(*plan.saves) : saves_.begin(engine_.step());
   if (saves_.takes_part() && plan.saves_first && !plan.continues)
     save({.notify = false, .must = true});
   saves_.agree_on_patience();
@@ -41,6 +47,10 @@ RunDriver::End RunDriver::run(const Plan& plan) {
     course_.after_step_and_save(made);
     stops |= stops_alone();
     if (!stops) continue;
+    if (course_.elastic() && goes_on_elastic()) {
+      if (regroups_) return End::kAsked;
+      continue;
+    }
     end_on_request();
     end = End::kAsked;
   }
@@ -86,6 +96,41 @@ void RunDriver::end_on_request() {
                           : fmt::format("at step {}, without checkpoints", engine_.step());
   engine_.finish();
   throw reason->error(where, saves_.enabled());
+}
+
+bool RunDriver::goes_on_elastic() {
+  constexpr const char* kSignal = "signal";
+  constexpr const char* kEnd = "end";
+  constexpr const char* kNewcomers = "newcomers";
+  const bool told = stop_signal() != 0;
+  const std::string mine = told                      ? kSignal
+                           : course_.wants_to_stop() ? kEnd
+                           : course_.has_newcomers() ? kNewcomers
+                                                     : "";
+  const std::vector<std::string> all = replica_.group().gather_text("elastic", mine);
+  const auto said = [&](const std::string& what) { return std::ranges::count(all, what) > 0; };
+  if (said(kEnd) || all.front() == kSignal) return false;
+  // A signal is for a task: all of its replicas know it.
+  const auto& place = replica_.place();
+  std::set<int> leaving;
+  for (int process = 0; process < place.processes; ++process) {
+    const auto first = all.begin() + process * place.locals;
+    if (std::all_of(first, first + place.locals, [&](const auto& text) { return text == kSignal; }))
+      leaving.insert(process);
+  }
+  if (!leaving.empty()) {
+    if (!course_.can_spare(static_cast<int>(leaving.size()))) return false;
+    if (!leaving.contains(place.process)) return true;
+    throw Error(ErrorKind::kCancelled,
+                fmt::format("stopped by {} at step {}", stop_signal_name(), engine_.step()),
+                "the other workers of this elastic run continue without this one");
+  }
+  if (!said(kNewcomers)) return true;
+  regroups_ = true;
+  saves_.settle("the change of the workers");
+  course_.before_regroup();
+  engine_.finish();
+  return true;
 }
 
 void RunDriver::save(const Save& how) {

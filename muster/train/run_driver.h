@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "muster/base/clock.h"
@@ -38,6 +39,15 @@ class RunCourse {
   // Whether this replica wants to stop, next to the signals that its task gets.
   virtual bool wants_to_stop() const { return false; }
 
+  // --- of an elastic run, whose group of workers may change between two steps ---
+  virtual bool elastic() const { return false; }
+  // Whether workers wait to join it.
+  virtual bool has_newcomers() const { return false; }
+  // Whether it can go on when so many tasks of the group leave it.
+  virtual bool can_spare(int /*leaving*/) const { return false; }
+  // The group ends here, and another one goes on from this step. All replicas call it together.
+  virtual void before_regroup() {}
+
   // Saves the step where the engine is, by save_together(). All replicas that take part call it.
   virtual Saved write(const SaveWay& way) = 0;
   // It is saved, or a thread writes it, and may be evaluated, in which no step is made; and that is
@@ -62,9 +72,10 @@ class MUSTER_PART_EXPORT RunDriver {
         clock_(clock) {}
 
   struct Plan {
-    int64_t last_step = -1;   // below 0: until the data ends
-    bool continues = false;   // from a checkpoint of this run
-    bool saves_first = true;  // unless it continues, it saves before the first step
+    int64_t last_step = -1;                   // below 0: until the data ends
+    bool continues = false;                   // from a checkpoint of this run
+    bool saves_first = true;                  // unless it continues, it saves before the first step
+    std::optional<SaveTimer::Marks> saves{};  // where it goes on in memory: its last save
   };
   // Makes the steps. Returns how they ended, which kTold is not; a task that is told to stop throws
   // Cancelled when the run is saved, and the others Unavailable. Throws what makes a step or a save
@@ -77,6 +88,9 @@ class MUSTER_PART_EXPORT RunDriver {
 
   bool wants_to_stop() const;
   bool wants_to_save() const { return saves_.wanted_by_clock(); }
+
+  // Whether run() ended because another group of workers goes on.
+  bool regroups() const { return regroups_; }
 
   // Calls `work`, in which no step is made. Where it throws, idle() stays true, since then the run
   // is over.
@@ -98,6 +112,10 @@ class MUSTER_PART_EXPORT RunDriver {
   // A course's request ends the run normally; a signal ends it with Cancelled, or, in the tasks
   // that got none, with the request to be restarted together with the one that did.
   void end_on_request();
+  // All replicas call it when one of an elastic run wants to stop. Whether the run goes on: with
+  // this group, whose leaving tasks the others will miss, or, if regroups(), with the next one.
+  // A task that leaves throws Cancelled.
+  bool goes_on_elastic();
   void end_if_told();
   void end_steps(End end, const std::function<void()>& others_go_on);
 
@@ -113,6 +131,7 @@ class MUSTER_PART_EXPORT RunDriver {
     kNoSteps  // any more
   };
   Doing doing_ = Doing::kSteps;
+  bool regroups_ = false;
 };
 
 }  // namespace muster::inline v0_1

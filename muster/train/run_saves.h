@@ -54,6 +54,9 @@ class MUSTER_PART_EXPORT RunSaves {
   CheckpointWriter& writer() { return *writer_; }
   // The next save counts from this step and moment.
   void begin(int64_t step) { timer_.saved(step); }
+  // The same for a run that goes on in memory, which has saved before.
+  void begin(const SaveTimer::Marks& marks) { timer_.go_on_from(marks); }
+  SaveTimer::Marks marks() const { return timer_.marks(); }
   // How many saves may fail is for the chief to say; all replicas call it together.
   void agree_on_patience();
   // Whether the chief's seconds are over; false elsewhere.

@@ -42,6 +42,19 @@ class SaveTimer {
   // The step that was saved last; the first one of the run where none was.
   int64_t saved_step() const { return saved_step_; }
 
+  // Where the next save counts from, for a run that goes on with another timer.
+  struct Marks {
+    int64_t saved_step = -1;
+    int64_t tried_step = -1;              // of the last save, whether it failed or not
+    std::optional<TimePoint> tried_at{};  // unset: now
+  };
+  Marks marks() const { return {saved_step_, tried_step_, tried_at_}; }
+  void go_on_from(const Marks& marks) {
+    saved_step_ = marks.saved_step;
+    tried_step_ = marks.tried_step;
+    tried_at_ = marks.tried_at.value_or(clock_.now());
+  }
+
  private:
   std::optional<int64_t> steps_;
   std::optional<double> secs_;

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <memory>
 #include <vector>
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/distribute/elastic_run.h"
 #include "muster/distribute/replica_threads.h"
 #include "muster/train/internal/train_replica.h"
 #include "muster/train/stop_signal.h"
@@ -47,6 +49,76 @@ TrainResult train_and_rejoin(const ModelFn& model_fn, const InputFn& input_fn,
   }
 }
 
+// Trains on the replicas of this process, the first of which gives the result. `attempts`, one for
+// each, or none.
+TrainResult train_on(const std::vector<std::unique_ptr<Replica>>& replicas, const ModelFn& model_fn,
+                     const InputFn& input_fn, const TrainerOptions& options,
+                     std::vector<internal::Attempt>* attempts = nullptr) {
+  const auto attempt = [&](size_t replica) {
+    return attempts != nullptr ? &(*attempts)[replica] : nullptr;
+  };
+  if (replicas.size() == 1) {
+    return internal::train_replica(
+        model_fn, input_fn, options, *replicas[0], [] {}, attempt(0));
+  }
+  const InputFn shared = called_once(input_fn);
+  TrainResult result;
+  distribute::ReplicaThreads threads(replicas.size());
+  threads.run([&](size_t replica, const std::function<void()>& failing) {
+    const TrainResult mine = internal::train_replica(model_fn, shared, options, *replicas[replica],
+                                                     failing, attempt(replica));
+    if (replica == 0) result = mine;
+  });
+  return result;
+}
+
+// No other group came: hooks that began with an earlier one learn how the run ended.
+void tell_hooks(const TrainerOptions& options, const Error& error) {
+  std::vector<std::shared_ptr<Hook>> hooks = options.hooks;
+  if (options.start.cluster.is_chief)
+    hooks.insert(hooks.begin(), options.chief_hooks.begin(), options.chief_hooks.end());
+  for (auto hook = hooks.rbegin(); hook != hooks.rend(); ++hook) {
+    try {
+      (*hook)->on_error(error);
+    } catch (const std::exception& another) {
+      log::warning(fmt::format("a hook threw in on_error(): {}", another.what()));
+    }
+  }
+}
+
+// Trains in one group of workers after another, until the run ends. What a worker knows goes from
+// group to group in memory.
+TrainResult train_elastic(const ModelFn& model_fn, const InputFn& input_fn,
+                          const TrainerOptions& options) {
+  const distribute::ElasticRun& elastic = *options.start.elastic;
+  TrainerOptions again = options;
+  std::vector<internal::Attempt> attempts;
+  for (;;) {
+    bool formed = false;
+    try {
+      const std::vector<std::unique_ptr<Replica>> replicas =
+          options.strategy->start_replicas(again.start);
+      formed = true;
+      attempts.resize(replicas.size());
+      for (internal::Attempt& attempt : attempts) attempt.regroups = false;
+      TrainResult result = train_on(replicas, model_fn, input_fn, again, &attempts);
+      if (attempts[0].first_step >= 0) result.steps = result.global_step - attempts[0].first_step;
+      if (!attempts[0].regroups) return result;
+    } catch (const Error& error) {
+      if (stop_signal() != 0 || !elastic.goes_on_after(error)) {
+        const bool began = !attempts.empty() && attempts[0].first_step >= 0;
+        if (began && !formed) tell_hooks(options, error);
+        throw;
+      }
+      log::warning(fmt::format("{}; the run continues with the other workers, from their memory",
+                               error.message()));
+    }
+    // The state that goes on has the position of its data.
+    again.restart_input = false;
+    again.earlier_call.reset();
+  }
+}
+
 }  // namespace
 
 TrainResult train(const ModelFn& model_fn, const InputFn& input_fn, const TrainerOptions& options) {
@@ -56,20 +128,8 @@ TrainResult train(const ModelFn& model_fn, const InputFn& input_fn, const Traine
   }
   if (options.strategy->restart_timeout().count() > 0)
     return train_and_rejoin(model_fn, input_fn, options);
-  const std::vector<std::unique_ptr<Replica>> replicas =
-      options.strategy->start_replicas(options.start);
-  if (replicas.size() == 1) {
-    return internal::train_replica(model_fn, input_fn, options, *replicas[0], [] {});
-  }
-  const InputFn shared = called_once(input_fn);
-  TrainResult result;
-  distribute::ReplicaThreads threads(replicas.size());
-  threads.run([&](size_t replica, const std::function<void()>& failing) {
-    const TrainResult mine =
-        internal::train_replica(model_fn, shared, options, *replicas[replica], failing);
-    if (replica == 0) result = mine;
-  });
-  return result;
+  if (options.start.elastic) return train_elastic(model_fn, input_fn, options);
+  return train_on(options.strategy->start_replicas(options.start), model_fn, input_fn, options);
 }
 
 }  // namespace muster::inline v0_1

@@ -1,9 +1,10 @@
 // A small training run that says which phase it is in and stays there a moment, so that a test can
 // strike it there. FAULT_PHASE names the phase and FAULT_TASK the task that says so, as "worker 1".
 // With FAULT_GATES, a folder, the chief waits after each step until a file there has its number.
-// With FAULT_SERVED it trains on parameter servers, which wait that many seconds for a task that
-// may be started again. With FAULT_KERAS, a file, it is a fit() on parameter servers, whose backups
-// fail while the file is there. Without them it is a program as any other.
+// With FAULT_STEPS it makes so many steps, at its leisure, and the chief says when it has made
+// each. With FAULT_SERVED it trains on parameter servers, which wait that many seconds for a task
+// that may be started again. With FAULT_KERAS, a file, it is a fit() on parameter servers, whose
+// backups fail while the file is there. Without them it is a program as any other.
 #include <muster/muster.h>
 #include <torch/types.h>
 
@@ -28,6 +29,9 @@ constexpr int64_t kSteps = 12, kSaveEvery = 4, kStrikeStep = 6;
 // are made. They take a while.
 constexpr int64_t kWrittenStep = 8;
 constexpr auto kStepWhileWriting = std::chrono::milliseconds(60);
+// With FAULT_STEPS.
+constexpr int64_t kPacedSaveEvery = 50;
+constexpr auto kPacedStep = std::chrono::milliseconds(10);
 constexpr double kJoinSeconds = 20;  // as cell.h has it; a run of users waits for 600 s
 // On servers, where each worker is quick, and the steps of all are counted.
 constexpr int64_t kServedSteps = 60, kServedSaveEvery = 15, kServedStrikeStep = 20;
@@ -38,7 +42,17 @@ std::string variable(const char* name) {
   return value != nullptr ? value : "";
 }
 
+int64_t steps() {
+  const std::string given = variable("FAULT_STEPS");
+  return given.empty() ? kSteps : std::stoll(given);
+}
+
 bool is_served() { return !variable("FAULT_SERVED").empty(); }
+
+int64_t save_every() {
+  if (!variable("FAULT_STEPS").empty()) return kPacedSaveEvery;
+  return is_served() ? kServedSaveEvery : kSaveEvery;
+}
 
 // "worker 1"
 std::string own_task() {
@@ -77,6 +91,15 @@ void pass_gate(int64_t step) {
       throw Error(ErrorKind::kTimeout, "nobody opened the gate of step " + std::to_string(step));
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+}
+
+// On a clock that all processes of this machine share.
+void tell_time(int64_t step) {
+  if (variable("FAULT_STEPS").empty()) return;
+  std::this_thread::sleep_for(kPacedStep);
+  if (own_task() != "worker 0") return;
+  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+  std::fprintf(stderr, "made: %lld at %.3f\n", static_cast<long long>(step), now.count());
 }
 
 // All is written, and nothing of it has its name yet.
@@ -126,6 +149,7 @@ class PhaseHook final : public Hook {
       if (info.global_step >= kServedStrikeStep) reach("push");
       std::this_thread::sleep_for(kServedStep);
     }
+    tell_time(info.global_step);
     pass_gate(info.global_step);
   }
   void end(int64_t) override { reach("end"); }
@@ -209,13 +233,13 @@ void program(const Flags& flags) {
   Estimator estimator(model_fn,
                       {.model_dir = flags.model_dir,
                        .random_seed = 3,
-                       .save_checkpoints_steps = is_served() ? kServedSaveEvery : kSaveEvery,
+                       .save_checkpoints_steps = save_every(),
                        .train_distribute = strategy(),
                        .join_timeout = Seconds(kJoinSeconds),
                        .fs = writes_slowly() ? &files : nullptr});
   train_and_evaluate(estimator,
                      {.input_fn = [] { return points().shuffle(256).repeat().batch(16); },
-                      .max_steps = is_served() ? kServedSteps : kSteps,
+                      .max_steps = is_served() ? kServedSteps : steps(),
                       .hooks = {std::make_shared<PhaseHook>()}},
                      {.input_fn = [] { return points().batch(64); }, .steps = std::nullopt});
 }

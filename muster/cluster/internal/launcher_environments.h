@@ -100,6 +100,11 @@ inline const Variables kPyTorchJob{{"MASTER_ADDR", "mnist-master-0"},
 inline const Variables kNewPyTorchJob{
     {"MASTER_ADDR", "mnist-master-0"}, {"MASTER_PORT", "23456"}, {"WORLD_SIZE", "4"}, {"RANK", "1"},
     {"PET_NPROC_PER_NODE", "2"},       {"PET_NODE_RANK", "1"},   {"PET_NNODES", "2"}};
+// PyTorchJob of training-operator 1.8 with an elasticPolicy of 1 to 4 replicas, worker 2.
+inline const Variables kElasticPyTorchJob{
+    {"PET_RDZV_BACKEND", "c10d"}, {"PET_RDZV_ENDPOINT", "mnist-worker-0:23456"},
+    {"PET_RDZV_ID", "mnist"},     {"PET_NNODES", "1:4"},
+    {"PET_MAX_RESTARTS", "10"},   {"HOSTNAME", "mnist-worker-2"}};
 // TrainJob of Kubeflow's Trainer 2.
 inline const Variables kTrainer{
     {"PET_NNODES", "2"},          {"PET_NPROC_PER_NODE", "auto"},

@@ -35,6 +35,7 @@ class Joining {
         start_(clock_.now()),
         next_report_(options.report_every / 2),
         itself_(options.task == options.coordinator_task),
+        answered_at_(options.answered_before ? std::optional(0.0) : std::nullopt),
         channel_(connect()) {}
 
   Joined join() {
@@ -45,6 +46,7 @@ class Joining {
         throw Error(ErrorKind::kCancelled, fmt::format("stopped while waiting for {}", missing_));
       }
       if (waited() >= options_.join_timeout) throw given_up();
+      check_lost();
       check_ended();
       if (waited() >= next_report_) {
         next_report_ = waited() + options_.report_every;
@@ -83,6 +85,7 @@ class Joining {
                                                .wait_seconds = wait},
                                               wait + kAnswerTimeout);
     reached_ = reply.ok();
+    if (reached_) answered_at_ = waited();
     if (!reached_) {
       // An unauthenticated peer there stays one.
       if (reply.error().kind() == ErrorKind::kInvalidArgument) throw reply.error();
@@ -128,6 +131,20 @@ class Joining {
   std::string meanwhile() const {
     const std::string refused = options_.last_refusal ? options_.last_refusal() : std::string();
     return refused.empty() ? "" : "; meanwhile: " + refused;
+  }
+
+  void check_lost() const {
+    if (!options_.lost_timeout || !answered_at_ ||
+        waited() - *answered_at_ < *options_.lost_timeout)
+      return;
+    throw Error(
+        ErrorKind::kUnavailable,
+        fmt::format("{} was lost while {} waited to join its group: no answer from {} for "
+                    "{:.1f} s",
+                    plan::readable_task(options_.coordinator_task),
+                    plan::readable_task(options_.task), options_.address, waited() - *answered_at_),
+        fmt::format("see the output of {} for the cause",
+                    plan::readable_task(options_.coordinator_task)));
   }
 
   // One that has ended makes no call any more: the others, too, learn that from the coordinator.
@@ -198,7 +215,8 @@ class Joining {
   Clock& clock_;
   const TimePoint start_;
   double next_report_;
-  const bool itself_;  // this task serves the coordinator
+  const bool itself_;                  // this task serves the coordinator
+  std::optional<double> answered_at_;  // when the coordinator answered last; 0: before
   bool reached_ = false;
   std::string missing_;
   std::string silent_;                 // one of them that has told nothing

@@ -15,12 +15,14 @@
 #include "muster/base/log.h"
 #include "muster/base/network_interfaces.h"
 #include "muster/base/process_identity.h"
+#include "muster/base/strings.h"
 #include "muster/collectives/connect.h"
 #include "muster/control/coordinator_client.h"
 #include "muster/control/coordinator_options.h"
 #include "muster/control/coordinator_server.h"
 #include "muster/distribute/agree.h"
 #include "muster/distribute/coordinator_store.h"
+#include "muster/distribute/elastic_run.h"
 #include "muster/distribute/internal/different_calls.h"
 #include "muster/distribute/internal/shared_cores.h"
 #include "muster/distribute/internal/stop_watch.h"
@@ -83,19 +85,50 @@ GroupsOfBefore& groups_of_before() {
   return *groups;
 }
 
+// Of the members of an elastic run: a worker that is given up too early joins again, and a step
+// waits for one that is lost.
+constexpr double kElasticReconnect = 0.3;
+
+// Those workers of `all` that have these ranks, "0,2,3", and the place of this task among them.
+cluster::ResolvedCluster part_of(const cluster::ResolvedCluster& all, const std::string& ranks) {
+  cluster::ResolvedCluster part = all;
+  part.workers.clear();
+  part.addresses.clear();
+  for (const std::string& text : split(ranks, ',')) {
+    const auto rank = parse_int(text);
+    if (!rank || *rank < 0 || *rank >= std::ssize(all.workers))
+      throw internal_error(fmt::format("the coordinator sent '{}' as the ranks of a group", ranks));
+    if (*rank == all.rank) part.rank = static_cast<int>(part.workers.size());
+    part.workers.push_back(all.workers[static_cast<size_t>(*rank)]);
+    part.addresses.push_back(all.addresses[static_cast<size_t>(*rank)]);
+  }
+  part.num_workers = static_cast<int>(part.workers.size());
+  return part;
+}
+
 // Of a chief that was told to stop: others that wait ask again within it.
 constexpr double kGoodbyeTimeout = 0.6;
 
 class JoinedCluster final : public ClusterProcessGroup {
  public:
   JoinedCluster(const StartOptions& start, const CommunicationOptions& options)
-      : cluster_(start.cluster), call_(start.call), options_(options), cancelled_(start.cancelled) {
-    if (cluster_.is_chief) {
+      : cluster_(start.cluster),
+        call_(start.call),
+        options_(options),
+        cancelled_(start.cancelled),
+        elastic_(start.elastic) {
+    if (elastic_) server_ = elastic_->server();
+    if (cluster_.is_chief && !server_) {
       control::ServerOptions server = control::server_options(cluster_);
       server.group.heartbeat_timeout = options_.heartbeat_timeout.count();
       server.group.progress_timeout = options_.progress_timeout.count();
       server.group.save_timeout = options_.save_timeout.count();
-      server_ = std::make_unique<control::CoordinatorServer>(server);
+      if (elastic_) {
+        server.group.min_members = elastic_->min_workers();
+        server.group.reconnect_timeout = kElasticReconnect;
+      }
+      server_ = std::make_shared<control::CoordinatorServer>(server);
+      if (elastic_) elastic_->set_server(server_);
     }
     control::JoinOptions join = control::join_options(cluster_);
     join.join_timeout = start.join_timeout;
@@ -104,26 +137,37 @@ class JoinedCluster final : public ClusterProcessGroup {
     join.heartbeat_timeout = options_.heartbeat_timeout.count();
     join.call = start.call;
     const auto before = groups_of_before().find(join.address, join.task);
-    join.again = !before.empty();
-    join.ended = [this, before](const std::string& task) { return rank_of_ended(task, before); };
+    // A worker of an elastic run that has ended is not waited for.
+    join.again = !before.empty() && !elastic_;
+    if (!elastic_)
+      join.ended = [this, before](const std::string& task) { return rank_of_ended(task, before); };
     note_group_ = [address = join.address,
                    task = join.task](const std::vector<ProcessIdentity>& processes) {
       groups_of_before().set(address, task, processes);
     };
+    if (elastic_) {
+      join.lost_timeout = join.heartbeat_timeout + join.reconnect_timeout;
+      join.answered_before = elastic_->epoch() >= 0;
+    }
     if (server_) join.last_refusal = [this] { return server_->last_refusal(); };
     note_joining();
     try {
       client_ = control::CoordinatorClient::join(join);
     } catch (...) {
+      // The next group had failed before this task heard that it was formed.
+      if (elastic_) elastic_->note_failure({.reason = "a member was lost while the group formed"});
       // Those who wait for the group learn at their next call why it does not form.
-      if (server_) server_->stop(told_to_stop() ? kGoodbyeTimeout : 2 * join.poll_interval);
+      if (server_ && !elastic_)
+        server_->stop(told_to_stop() ? kGoodbyeTimeout : 2 * join.poll_interval);
       throw;
     }
     note_group_({});
+    if (elastic_) take_members();
     log::debug("joined; connecting to the other tasks");
     store_ = std::make_unique<CoordinatorStore>(*client_, "communicator/");
     // A stopped peer would block a collective for ever: the watcher ends it.
     client_->on_failure([this](const control::Failure& failure) {
+      if (elastic_) elastic_->note_failure(failure);
       end_collectives(Error(ErrorKind::kPeerLost, failure.describe()));
     });
     if (start.cancelled)
@@ -135,9 +179,12 @@ class JoinedCluster final : public ClusterProcessGroup {
 
   ~JoinedCluster() override {
     stop_watch_.reset();
+    note_failure();
     client_->close();  // before what its callback refers to
-    if (server_) server_->stop(finished_ ? 10 : 2);
+    if (server_ && !elastic_) server_->stop(finished_ ? 10 : 2);
   }
+
+  const cluster::ResolvedCluster& members() const override { return cluster_; }
 
   std::unique_ptr<Communicator> connect(const ReplicaPlace& place) override {
     return make_communicator({
@@ -188,6 +235,7 @@ class JoinedCluster final : public ClusterProcessGroup {
   void finish() override {
     client_->last_barrier();
     finished_ = true;
+    if (elastic_) elastic_->note_end();
     note_group_(processes_);
     stop_watch_.reset();
     client_->done();
@@ -233,11 +281,30 @@ class JoinedCluster final : public ClusterProcessGroup {
     // A connection breaks at once when a peer dies; who died and why is known when the coordinator
     // has noticed.
     await_failure(enough);
+    note_failure();
     const auto failure = client_->first_failure();
     return failure ? control::to_error(*failure) : error;
   }
 
  private:
+  void note_failure() const {
+    if (const auto failure = elastic_ ? client_->first_failure() : std::nullopt)
+      elastic_->note_failure(*failure);
+  }
+
+  // The group has a part of the cluster's workers.
+  void take_members() {
+    try {
+      cluster_ = part_of(cluster_, client_->get(plan::kMembersKey));
+    } catch (const Error&) {
+      note_failure();  // it has failed already
+      throw;
+    }
+    std::vector<std::string> tasks;
+    for (const cluster::Task& task : cluster_.workers) tasks.push_back(task.name());
+    elastic_->begin_group(client_->epoch(), std::move(tasks));
+  }
+
   // Where the others find this task: as the cluster says, or else at the interface that leads to
   // the coordinator, which has just been reached.
   std::string own_host() const {
@@ -328,12 +395,13 @@ class JoinedCluster final : public ClusterProcessGroup {
     }
   }
 
-  const cluster::ResolvedCluster cluster_;
+  cluster::ResolvedCluster cluster_;  // the members
   const std::string call_;
   const CommunicationOptions options_;
   const std::function<bool()> cancelled_;
+  const std::shared_ptr<ElasticRun> elastic_;  // nullptr: all workers of the cluster
   mutable std::mutex asking_;
-  std::unique_ptr<control::CoordinatorServer> server_;
+  std::shared_ptr<control::CoordinatorServer> server_;
   std::unique_ptr<control::CoordinatorClient> client_;
   std::unique_ptr<CoordinatorStore> store_;
   std::map<std::string, int64_t> rounds_;

@@ -20,6 +20,9 @@ class ClusterProcessGroup : public ProcessGroup {
   static std::shared_ptr<ClusterProcessGroup> join(const StartOptions& start,
                                                    const CommunicationOptions& options);
 
+  // The workers of the group, and the place of this task among them. In an elastic run they are a
+  // part of the cluster that the task joined with.
+  virtual const cluster::ResolvedCluster& members() const = 0;
   // The connection of one replica of this process to all others.
   virtual std::unique_ptr<Communicator> connect(const ReplicaPlace& place) = 0;
   // Throws InvalidArgument on every process when they have different options, different numbers of

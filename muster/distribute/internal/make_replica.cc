@@ -19,9 +19,15 @@ std::unique_ptr<Replica> make_replica(const ReplicaPlace& place, const std::stri
                      .communicator = std::move(communicator)};
   parts.group = std::make_unique<ReplicaGroup>(place, std::move(threads), std::move(processes),
                                                *parts.communicator);
-  parts.exchange = make_exchange(place, *parts.communicator, *parts.group);
-  parts.updater =
-      make_reducing_updater(place, *parts.communicator, *parts.group, *parts.exchange, wire);
+  if (place.replicas() == 1) {
+    // The last one of an elastic run computes as a run of one worker does.
+    parts.exchange = make_lone_exchange();
+    parts.updater = make_in_place_updater();
+  } else {
+    parts.exchange = make_exchange(place, *parts.communicator, *parts.group);
+    parts.updater =
+        make_reducing_updater(place, *parts.communicator, *parts.group, *parts.exchange, wire);
+  }
   return std::make_unique<Replica>(std::move(parts));
 }
 

@@ -38,8 +38,18 @@ Outcome judge(const std::vector<const ProcessSpec*>& specs, std::vector<TaskExit
   for (const TaskExit& exit : outcome.tasks) last = std::max(last, exit.ended ? exit.order : -1);
   bool all_ok = true;
   int best = 0;
+  const auto is_spared = [&](std::size_t i) {
+    return specs[i]->spared && outcome.tasks[i].ended && !outcome.tasks[i].needed &&
+           asks_for_restart(outcome.tasks[i].status);
+  };
+  bool spares = true;  // all others ended well
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    const TaskExit& exit = outcome.tasks[i];
+    spares = spares && (specs[i]->beside || is_spared(i) || (exit.ended && exit.status.ok()));
+  }
   for (std::size_t i = 0; i < specs.size(); ++i) {
     TaskExit& exit = outcome.tasks[i];
+    if (spares && is_spared(i)) continue;
     if (!exit.ended) {
       exit = {.status = {.signal = SIGKILL},
               .after_our_signal = true,

@@ -71,6 +71,8 @@ class Supervisor {
 
   // --- which task starts again, and who ends without it: supervise_restarts.cc ---
   void on_exit(RunningTask& task);
+  // Whether the others of the group are enough to continue.
+  bool enough_are_left() const;
   static bool was_lost(const RunningTask& task);
   // False, and nothing, when it may not be started again.
   bool start_again(RunningTask& task, const std::string& what);

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "muster/distribute/replica.h"
+#include "muster/train/internal/run_memory.h"
 #include "muster/train/trainer.h"
 
 namespace muster::inline v0_1::internal {
@@ -14,11 +15,17 @@ namespace muster::inline v0_1::internal {
 struct Attempt {
   int64_t steps = 0;  // that it has made
   bool saved = false;
+  // Of an elastic run: the state that this worker begins with, if another group comes before it has
+  // made one; and the one it ended with.
+  RunMemory memory{};
+  int64_t first_step = -1;  // after which this worker began
+  // Of an elastic run that did not throw: another group goes on, in which this worker is.
+  bool regroups = false;
 };
 
 // Trains as train() documents, on this replica. `failing` is called before the other replicas learn
 // that this one cannot continue. If it throws, `attempt` says how far it came, unless it is
-// nullptr.
+// nullptr. An elastic run needs one.
 TrainResult train_replica(const ModelFn& model_fn, const InputFn& input_fn,
                           const TrainerOptions& options, distribute::Replica& replica,
                           const std::function<void()>& failing, Attempt* attempt = nullptr);

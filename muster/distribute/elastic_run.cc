@@ -1,0 +1,85 @@
+#include "muster/distribute/elastic_run.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "muster/control/coordinator_server.h"
+
+namespace muster::inline v0_1::distribute {
+
+ElasticRun::ElasticRun(int min_workers, std::string leader)
+    : min_workers_(min_workers), leader_(std::move(leader)) {
+  if (min_workers < 1) {
+    throw invalid_argument(fmt::format("min_workers is {}", min_workers),
+                           "an elastic run needs at least 1 worker, the chief");
+  }
+}
+
+ElasticRun::~ElasticRun() {
+  // As for a group that is not elastic: after a failure nobody waits long.
+  constexpr double kEnded = 10, kFailed = 2;
+  if (server_) server_->stop(ended_ ? kEnded : kFailed);
+}
+
+std::shared_ptr<control::CoordinatorServer> ElasticRun::server() const {
+  const std::lock_guard lock(mutex_);
+  return server_;
+}
+
+void ElasticRun::set_server(std::shared_ptr<control::CoordinatorServer> server) {
+  const std::lock_guard lock(mutex_);
+  server_ = std::move(server);
+}
+
+void ElasticRun::begin_group(int64_t epoch, std::vector<std::string> tasks) {
+  const std::lock_guard lock(mutex_);
+  epoch_ = epoch;
+  tasks_ = std::move(tasks);
+  failure_.reset();
+  ended_ = false;
+}
+
+void ElasticRun::note_failure(const plan::Failure& failure) {
+  const std::lock_guard lock(mutex_);
+  if (!failure_) failure_ = failure;
+}
+
+void ElasticRun::note_end() {
+  const std::lock_guard lock(mutex_);
+  ended_ = true;
+}
+
+int64_t ElasticRun::epoch() const {
+  const std::lock_guard lock(mutex_);
+  return epoch_;
+}
+
+std::string ElasticRun::describe_group() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> names;
+  for (const std::string& task : tasks_) names.push_back(plan::readable_task(task));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+bool ElasticRun::has_newcomers() const {
+  const auto served = server();
+  return served && served->newcomers() > 0;
+}
+
+bool ElasticRun::goes_on_after(const Error& error) const {
+  const std::lock_guard lock(mutex_);
+  if (error.kind() != ErrorKind::kPeerLost || !failure_) return false;
+  // What is wrong with a program, its data or its model is wrong again with fewer workers.
+  const ErrorKind kind = failure_->kind;
+  const bool lost = kind == ErrorKind::kPeerLost || kind == ErrorKind::kTimeout ||
+                    kind == ErrorKind::kCancelled || kind == ErrorKind::kUnavailable;
+  return lost && failure_->task != leader_;
+}
+
+bool ElasticRun::can_spare(int leaving) const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int>(tasks_.size()) - leaving >= min_workers_;
+}
+
+}  // namespace muster::inline v0_1::distribute

@@ -1,0 +1,71 @@
+// An elastic run: its groups of workers change while it goes on. Holds what a process of it keeps
+// from one group to the next: how many workers a group needs, on the chief the coordinator's
+// server, and what ended the last group. StartOptions has one; without it a run is not elastic.
+// Thread safety: all calls from any thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/base/error.h"
+#include "muster/base/export.h"
+#include "muster/plan/failure.h"
+
+namespace muster::inline v0_1::control {
+class CoordinatorServer;
+}
+
+namespace muster::inline v0_1::distribute {
+
+class MUSTER_PART_EXPORT ElasticRun {
+ public:
+  // A group has `min_workers` of the cluster's workers or more, at least 1, and always `leader`,
+  // the task that serves the coordinator, "worker:0".
+  ElasticRun(int min_workers, std::string leader);
+  // On the chief: ends the server, once all others have left or are lost.
+  ~ElasticRun();
+  ElasticRun(const ElasticRun&) = delete;
+  ElasticRun& operator=(const ElasticRun&) = delete;
+
+  int min_workers() const { return min_workers_; }
+
+  // --- for the strategy ---
+  // On the chief: the server of the groups so far; nullptr before the first.
+  std::shared_ptr<control::CoordinatorServer> server() const;
+  void set_server(std::shared_ptr<control::CoordinatorServer> server);
+  // A group has formed: its epoch, and its tasks in rank order.
+  void begin_group(int64_t epoch, std::vector<std::string> tasks);
+  // What ended it.
+  void note_failure(const plan::Failure& failure);
+  // It has ended well: the last one did, when the run ends.
+  void note_end();
+
+  // --- for the run ---
+  // The epoch of the present group; -1 before the first.
+  int64_t epoch() const;
+  // The tasks of the present group, "worker 0, worker 2".
+  std::string describe_group() const;
+  // On the chief: whether workers wait to join the run.
+  bool has_newcomers() const;
+  // Whether the run can go on with another group although the present one ended with `error`:
+  // another worker than the chief was lost, or was asked to stop.
+  bool goes_on_after(const Error& error) const;
+  // Whether as many workers are left when `leaving` of the present group go.
+  bool can_spare(int leaving) const;
+
+ private:
+  const int min_workers_;
+  const std::string leader_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<control::CoordinatorServer> server_;
+  std::vector<std::string> tasks_;
+  std::optional<plan::Failure> failure_;
+  int64_t epoch_ = -1;
+  bool ended_ = false;
+};
+
+}  // namespace muster::inline v0_1::distribute

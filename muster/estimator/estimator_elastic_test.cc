@@ -1,0 +1,283 @@
+// Elastic runs: workers are lost and come while the others train on, from memory.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <set>
+#include <thread>
+
+#include "muster/base/error_of.h"
+#include "muster/base/temp_directory.h"
+#include "muster/estimator/testing/test_model.h"
+#include "tests/support/local_cluster.h"
+#include "tests/support/run_ranks.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+using nlohmann::json;
+using ::testing::ElementsAre;
+using testing::examples;
+using ::testing::HasSubstr;
+using testing::latest;
+using testing::LocalCluster;
+using testing::quiet_config;
+using testing::same_bits;
+using testing::two_layers;
+
+// What happens to a worker in a test.
+struct ScriptedHook final : Hook {
+  std::function<void(const RunInfo&)> at_begin;
+  std::function<void(int64_t step)> at_step;
+  void begin(const RunInfo& info) override {
+    if (at_begin) at_begin(info);
+  }
+  void after_step(const StepInfo& info) override {
+    if (at_step) at_step(info.global_step);
+  }
+};
+
+// Ends a worker as the others see a lost one: the group ends, and it does not come again.
+[[noreturn]] void be_lost() { throw Error(ErrorKind::kUnavailable, "lost by the test"); }
+
+class ElasticTest : public ::testing::Test {
+ protected:
+  RunConfig config(const LocalCluster& cluster, int rank, Transport transport = Transport::kAuto) {
+    RunConfig result =
+        quiet_config(model_dir,
+                     distribute::multi_worker_mirrored(
+                         {.local_replicas = local_replicas, .implementation = transport}),
+                     cluster.environment(rank));
+    result.min_workers = min_workers;
+    result.save_checkpoints_steps = 1000;
+    return result;
+  }
+
+  // Trains on as many workers until `end`.
+  void train(int workers, const ModelFn& model, const InputFn& input, int64_t end,
+             const json& params = json::object()) {
+    const LocalCluster cluster(workers);
+    testing::run_ranks(workers, [&](int rank) {
+      Estimator estimator(model, config(cluster, rank), params);
+      estimator.train(input, {.max_steps = end});
+    });
+  }
+
+  TempDirectory directory;
+  std::string model_dir = directory / "m";
+  int min_workers = 0, local_replicas = 1;
+};
+
+class ElasticLossTest : public ElasticTest, public ::testing::WithParamInterface<Transport> {};
+
+// After step 7 of four workers one is lost, and three go on: with the bits of a run that was
+// stopped there, and continued by three.
+TEST_P(ElasticLossTest, TheOthersHaveTheBitsOfARunThatFewerContinue) {
+  const json params{{"optimizer", "adam"}, {"dropout", 0.2}};
+  const InputFn input = [] {
+    return examples(60).shuffle(60).repeat().global_batch(12).prefetch();
+  };
+  model_dir = directory / "parts";
+  train(4, two_layers, input, 7, params);
+  train(3, two_layers, input, 20, params);
+  const Checkpoint parts = latest(model_dir);
+
+  for (const int lost : {2, 3}) {
+    min_workers = 2;
+    model_dir = directory / ("elastic" + std::to_string(lost));
+    const LocalCluster cluster(4);
+    testing::run_ranks(4, [&](int rank) {
+      Estimator estimator(two_layers, config(cluster, rank, GetParam()), params);
+      std::vector<std::pair<int64_t, int>> begun;
+      const auto hook = std::make_shared<ScriptedHook>();
+      hook->at_begin = [&](const RunInfo& info) {
+        begun.emplace_back(info.start_step, info.num_replicas);
+      };
+      hook->at_step = [&](int64_t step) {
+        if (rank == lost && step == 7) be_lost();
+      };
+      const auto whole = [&] {
+        const TrainResult result = estimator.train(input, {.max_steps = 20, .hooks = {hook}});
+        EXPECT_EQ(result.global_step, 20);
+        EXPECT_EQ(result.steps, 20);
+      };
+      if (rank == lost) {
+        EXPECT_EQ(error_of(whole).kind(), ErrorKind::kUnavailable);
+        return;
+      }
+      whole();
+      EXPECT_THAT(begun, ElementsAre(std::pair(0, 4), std::pair(7, 3)));
+    });
+    EXPECT_TRUE(same_bits(latest(model_dir), parts)) << "worker " << lost;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, ElasticLossTest,
+                         ::testing::Values(Transport::kSharedMemory, Transport::kTcp));
+
+// Adds 1 to a number for each use of an example in an update.
+EstimatorSpec count_uses(const Features& features, const Labels&, Mode, ModelContext& context) {
+  constexpr int64_t kExamples = 96, kBatch = 12;
+  const Tensor& uses = context.variable(
+      {.name = "uses", .shape = {kExamples}, .initializer = initializers::zeros()});
+  const Tensor loss = -uses.index_select(0, features["id"]).mean();
+  return EstimatorSpec::train(
+      loss, context.optimizer(optim::sgd({.learning_rate = kBatch})).minimize(loss));
+}
+
+// Workers are lost and come again, and each example is used once in each of three epochs.
+TEST_F(ElasticTest, EachExampleIsUsedOnceWhateverHappens) {
+  min_workers = 1;
+  const InputFn input = [] {
+    return examples(96).shuffle(96).repeat(3).global_batch(12).prefetch();
+  };
+  const LocalCluster cluster(3);
+  std::atomic<int> changes{0}, most_again{0};
+  testing::run_ranks(3, [&](int rank) {
+    int calls = 0;
+    const auto hook = std::make_shared<ScriptedHook>();
+    hook->at_begin = [&](const RunInfo& info) {
+      if (rank != 0) return;
+      ++changes;
+      if (info.start_step > 0) most_again = std::max(most_again.load(), info.num_replicas);
+    };
+    hook->at_step = [&](int64_t step) {
+      // Worker 1 is lost twice, worker 2 once, for good.
+      if (rank == 1 && ((calls == 1 && step == 4) || (calls == 2 && step >= 12))) be_lost();
+      if (rank == 2 && step == 9) be_lost();
+      // Time in which it comes again.
+      if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    };
+    for (bool over = false; !over;) {
+      // The others have gone on without it by now.
+      if (++calls > 1) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      Estimator estimator(count_uses, config(cluster, rank));
+      try {
+        const TrainResult result = estimator.train(input, {.hooks = {hook}});
+        EXPECT_EQ(result.global_step, 24);
+        over = true;
+      } catch (const Error& error) {
+        EXPECT_THAT(error.message(), HasSubstr("lost by the test"));
+        over = rank == 2;
+      }
+    }
+    EXPECT_EQ(calls, rank == 1 ? 3 : 1);
+  });
+  EXPECT_GE(changes, 5) << "the chief trained in so many groups";
+  EXPECT_EQ(most_again, 3) << "worker 1 came again while worker 2 was there";
+  const Tensor uses = latest(model_dir).tensors.at("uses");
+  EXPECT_NEAR(uses.min().item<double>(), 3, 1e-4);
+  EXPECT_NEAR(uses.max().item<double>(), 3, 1e-4);
+}
+
+TEST_F(ElasticTest, TheChiefTrainsAloneWhenAllOthersAreLost) {
+  min_workers = 1;
+  const InputFn input = [] { return examples(60).repeat().global_batch(12); };
+  const LocalCluster cluster(2);
+  testing::run_ranks(2, [&](int rank) {
+    Estimator estimator(two_layers, config(cluster, rank));
+    const auto hook = std::make_shared<ScriptedHook>();
+    hook->at_step = [&](int64_t step) {
+      if (rank == 1 && step == 5) be_lost();
+    };
+    const auto whole = [&] { estimator.train(input, {.max_steps = 10, .hooks = {hook}}); };
+    if (rank == 0) return whole();
+    EXPECT_EQ(error_of(whole).kind(), ErrorKind::kUnavailable);
+  });
+  EXPECT_EQ(latest(model_dir).global_step, 10);
+  const Checkpoint elastic = latest(model_dir);
+  min_workers = 0;
+  model_dir = directory / "parts";
+  train(2, two_layers, input, 5);
+  Estimator alone(two_layers,
+                  quiet_config(model_dir, distribute::multi_worker_mirrored(), Environment()));
+  alone.train(input, {.max_steps = 10});
+  EXPECT_TRUE(same_bits(elastic, latest(model_dir)));
+}
+
+TEST_F(ElasticTest, WorkersOfSeveralReplicasGoOnToo) {
+  min_workers = 1;
+  local_replicas = 2;
+  const InputFn input = [] { return examples(96).shuffle(96).repeat(2).global_batch(12); };
+  const LocalCluster cluster(3);
+  testing::run_ranks(3, [&](int rank) {
+    Estimator estimator(count_uses, config(cluster, rank));
+    const auto hook = std::make_shared<ScriptedHook>();
+    hook->at_step = [&](int64_t step) {
+      if (rank == 1 && step == 5) be_lost();
+    };
+    const auto whole = [&] { estimator.train(input, {.hooks = {hook}}); };
+    if (rank != 1) return whole();
+    EXPECT_EQ(error_of(whole).kind(), ErrorKind::kUnavailable);
+  });
+  EXPECT_EQ(latest(model_dir).global_step, 16);
+  const Tensor uses = latest(model_dir).tensors.at("uses");
+  EXPECT_NEAR(uses.min().item<double>(), 2, 1e-4);
+  EXPECT_NEAR(uses.max().item<double>(), 2, 1e-4);
+}
+
+TEST_F(ElasticTest, ALostChiefEndsTheRunAndIsNamed) {
+  min_workers = 1;
+  const LocalCluster cluster(2);
+  testing::run_ranks(2, [&](int rank) {
+    Estimator estimator(two_layers, config(cluster, rank));
+    const auto hook = std::make_shared<ScriptedHook>();
+    hook->at_step = [&](int64_t step) {
+      if (rank == 0 && step == 5) be_lost();
+    };
+    const Error error = error_of([&] {
+      estimator.train([] { return examples(60).repeat().global_batch(12); },
+                      {.max_steps = 1000, .hooks = {hook}});
+    });
+    if (rank == 0) return;
+    EXPECT_EQ(error.kind(), ErrorKind::kPeerLost);
+    EXPECT_THAT(error.message(), HasSubstr("worker 0 "));
+  });
+}
+
+// What would be wrong again with fewer workers ends the run.
+TEST_F(ElasticTest, AMistakeOfAWorkerEndsTheRun) {
+  min_workers = 1;
+  const LocalCluster cluster(2);
+  testing::run_ranks(2, [&](int rank) {
+    Estimator estimator(two_layers, config(cluster, rank));
+    const auto hook = std::make_shared<ScriptedHook>();
+    hook->at_step = [&](int64_t step) {
+      if (rank == 1 && step == 5) throw invalid_argument("a mistake in the program");
+    };
+    const Error error = error_of([&] {
+      estimator.train([] { return examples(60).repeat().global_batch(12); },
+                      {.max_steps = 1000, .hooks = {hook}});
+    });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_THAT(error.message(), HasSubstr("a mistake in the program"));
+  });
+}
+
+TEST_F(ElasticTest, DataThatEachWorkerReadsByItselfIsRefused) {
+  min_workers = 1;
+  const LocalCluster cluster(2);
+  testing::run_ranks(2, [&](int rank) {
+    Estimator estimator(two_layers, config(cluster, rank));
+    const Error error = error_of([&] {
+      estimator.train(InputFn([](const InputContext&) { return examples(60).batch(6); }),
+                      {.max_steps = 5});
+    });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_THAT(error.message(), HasSubstr("not supported: an elastic run with data"));
+  });
+}
+
+TEST_F(ElasticTest, MoreWorkersThanTheClusterHasCannotBeTheMinimum) {
+  min_workers = 3;
+  const LocalCluster cluster(2);
+  Estimator estimator(two_layers, config(cluster, 0));
+  const Error error = error_of(
+      [&] { estimator.train([] { return examples(60).global_batch(12); }, {.max_steps = 5}); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.message(), HasSubstr("at least 3 workers"));
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1

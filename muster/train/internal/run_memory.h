@@ -1,0 +1,36 @@
+// What a worker of an elastic run keeps in memory from one group to the next: the state after its
+// last whole step, as a checkpoint would hold it. Thread safety: a value.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+
+#include "muster/checkpoint/checkpoint.h"
+#include "muster/distribute/replica.h"
+#include "muster/train/engine.h"
+#include "muster/train/save_timer.h"
+
+namespace muster::inline v0_1::internal {
+
+struct RunMemory {
+  int64_t epoch = -1;  // of the group that trained it; -1: this worker has no state
+  std::shared_ptr<const Checkpoint> state = nullptr;
+  SaveTimer::Marks saves{};  // of the run's last save
+  int64_t last_step = -1;    // at which the run ends, as TrainerOptions::max_steps; -1: its input
+};
+
+// The step after which `replica` stands, with its state and the position `inputs` of its data.
+// `named` are the tensors; all are copied to the CPU.
+std::shared_ptr<const Checkpoint> remember(const Engine& engine,
+                                           const std::map<std::string, Tensor>& named,
+                                           const nlohmann::json& inputs);
+
+// All replicas call it together, each with what it has. The state of the highest epoch, and of
+// these of the highest step, becomes that from which `engine` continues: find_checkpoint() is not
+// needed then. Where several have it, the first of them gives it. False when none has a state.
+// `mine` gets the marks and the last step that come with it.
+bool continue_from_memory(Engine& engine, RunMemory& mine);
+
+}  // namespace muster::inline v0_1::internal
