@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "muster/base/error.h"
-#include "muster/base/export.h"
 #include "muster/plan/failure.h"
 
 namespace muster::inline v0_1::control {
@@ -21,7 +20,7 @@ class CoordinatorServer;
 
 namespace muster::inline v0_1::distribute {
 
-class MUSTER_PART_EXPORT ElasticRun {
+class ElasticRun {
  public:
   // A group has `min_workers` of the cluster's workers or more, at least 1, and always `leader`,
   // the task that serves the coordinator, "worker:0".
