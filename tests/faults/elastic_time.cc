@@ -1,7 +1,6 @@
 // Measures the seconds from the SIGKILL of one of four workers to the next step of the run: of an
-// elastic run, of one that `muster run` starts again, and of torchrun's elastic restart of the same
-// model, if a Python with torch is given. They take turns, and medians are printed.
-//   elastic_time [--rounds=5] [--python=FILE]
+// elastic run, and of one that `muster run` starts again. They take turns, and medians are printed.
+//   elastic_time [--rounds=5]
 #include <fmt/format.h>
 #include <signal.h>
 
@@ -67,20 +66,6 @@ double of_muster(const Words& options, const std::string& text, int number) {
       program, [&] { return program.task("worker", 2); }, text, number);
 }
 
-double of_torchrun(const std::string& python, const std::string& script) {
-  const TempDirectory directory;
-  Program program({python, "-m", "torch.distributed.run", "--nnodes=1", "--nproc-per-node=4",
-                   "--max-restarts=3", script, directory / "state.pt"},
-                  {{"OMP_NUM_THREADS", "1"}});
-  const auto victim = [&] {
-    // "worker 2 is process 1234"
-    const std::string output = program.output();
-    const std::string text = "worker 2 is process ";
-    return static_cast<pid_t>(std::stol(output.substr(output.rfind(text) + text.size())));
-  };
-  return measure(program, victim, "worker 2 is process ", 2);
-}
-
 double median(std::vector<double> values) {
   std::ranges::sort(values);
   return values[values.size() / 2];
@@ -89,10 +74,7 @@ double median(std::vector<double> values) {
 int main_of(int argc, char** argv) {
   CLI::App app("Seconds from the loss of a worker to the next step");
   int rounds = 5;
-  std::string python, script = "benchmarks/peers/elastic_ddp.py";
   app.add_option("--rounds", rounds, "Number of kills of each kind")->check(CLI::PositiveNumber);
-  app.add_option("--python", python, "A Python with torch; empty: without torchrun");
-  app.add_option("--script", script, "The program for torchrun");
   CLI11_PARSE(app, argc, argv);
   std::map<std::string, std::vector<double>> seconds;
   for (int round = 0; round < rounds; ++round) {
@@ -100,7 +82,6 @@ int main_of(int argc, char** argv) {
         of_muster({"--workers=2:4"}, "elastic: 3 of 4 workers train", 1));
     seconds["muster, restarted"].push_back(
         of_muster({"--workers=4", "--restart=1"}, "starting all tasks again", 1));
-    if (!python.empty()) seconds["torchrun, restarted"].push_back(of_torchrun(python, script));
   }
   for (const auto& [name, values] : seconds) {
     std::printf("%-20s %6.2f s (median of %d, %.2f to %.2f)\n", name.c_str(), median(values),
