@@ -230,13 +230,12 @@ void program(const Flags& flags) {
   // A process that is struck while it joins must still be waiting for the others.
   if (variable("FAULT_PHASE") == "join" && !is_struck("join")) std::this_thread::sleep_for(kLate);
   PausingFiles files;
-  Estimator estimator(model_fn,
-                      {.model_dir = flags.model_dir,
-                       .random_seed = 3,
-                       .save_checkpoints_steps = save_every(),
-                       .train_distribute = strategy(),
-                       .join_timeout = Seconds(kJoinSeconds),
-                       .fs = writes_slowly() ? &files : nullptr});
+  Estimator estimator(model_fn, {.model_dir = flags.model_dir,
+                                 .random_seed = 3,
+                                 .save_checkpoints_steps = save_every(),
+                                 .train_distribute = strategy(),
+                                 .join_timeout = Seconds(kJoinSeconds),
+                                 .fs = writes_slowly() ? &files : nullptr});
   train_and_evaluate(estimator,
                      {.input_fn = [] { return points().shuffle(256).repeat().batch(16); },
                       .max_steps = is_served() ? kServedSteps : steps(),
