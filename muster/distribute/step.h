@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "muster/base/clock.h"
 #include "muster/losses/reduction.h"
 #include "muster/tensor/tensor.h"
 

@@ -41,6 +41,13 @@ struct ScriptedHook final : Hook {
 // Ends a worker as the others see a lost one: the group ends, and it does not come again.
 [[noreturn]] void be_lost() { throw Error(ErrorKind::kUnavailable, "lost by the test"); }
 
+void wait_until(const std::function<bool()>& is_so) {
+  constexpr auto kMost = std::chrono::seconds(30);
+  const auto end = std::chrono::steady_clock::now() + kMost;
+  while (!is_so() && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+}
+
 class ElasticTest : public ::testing::Test {
  protected:
   RunConfig config(const LocalCluster& cluster, int rank, Transport transport = Transport::kAuto) {
@@ -133,25 +140,37 @@ TEST_F(ElasticTest, EachExampleIsUsedOnceWhateverHappens) {
     return examples(96).shuffle(96).repeat(3).global_batch(12).prefetch();
   };
   const LocalCluster cluster(3);
-  std::atomic<int> changes{0}, most_again{0};
+  // The groups of the chief; the groups when worker 1 was lost; whether it has not come again.
+  std::atomic<int> groups{0}, groups_at_loss{0}, most_again{0};
+  std::atomic<bool> away{false};
   testing::run_ranks(3, [&](int rank) {
     int calls = 0;
+    int64_t joined_at = 0;
+    bool is_complete = false;
     const auto hook = std::make_shared<ScriptedHook>();
     hook->at_begin = [&](const RunInfo& info) {
+      joined_at = info.start_step;
+      is_complete = info.start_step > 0 && info.num_replicas == 3;
       if (rank != 0) return;
-      ++changes;
+      ++groups;
       if (info.start_step > 0) most_again = std::max(most_again.load(), info.num_replicas);
     };
     hook->at_step = [&](int64_t step) {
-      // Worker 1 is lost twice, worker 2 once, for good.
-      if (rank == 1 && ((calls == 1 && step == 4) || (calls == 2 && step >= 12))) be_lost();
-      if (rank == 2 && step == 9) be_lost();
-      // Time in which it comes again.
-      if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      // Worker 1 is lost twice, worker 2 once, for good, when worker 1 has come again.
+      if (rank == 1 && ((calls == 1 && step == 4) || (calls == 2 && step >= joined_at + 4))) {
+        groups_at_loss = groups.load();
+        away = true;
+        be_lost();
+      }
+      if (rank == 2 && is_complete) be_lost();
+      if (rank != 0) return;
+      // Time in which worker 1 is noticed when it comes.
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      wait_until([&] { return !away || groups == groups_at_loss; });
     };
     for (bool over = false; !over;) {
-      // The others have gone on without it by now.
-      if (++calls > 1) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      if (++calls > 1) wait_until([&] { return groups > groups_at_loss; });
+      if (rank == 1) away = false;
       Estimator estimator(count_uses, config(cluster, rank));
       try {
         const TrainResult result = estimator.train(input, {.hooks = {hook}});
@@ -164,7 +183,7 @@ TEST_F(ElasticTest, EachExampleIsUsedOnceWhateverHappens) {
     }
     EXPECT_EQ(calls, rank == 1 ? 3 : 1);
   });
-  EXPECT_GE(changes, 5) << "the chief trained in so many groups";
+  EXPECT_GE(groups, 5) << "the chief trained in so many groups";
   EXPECT_EQ(most_again, 3) << "worker 1 came again while worker 2 was there";
   const Tensor uses = latest(model_dir).tensors.at("uses");
   EXPECT_NEAR(uses.min().item<double>(), 3, 1e-4);

@@ -10,12 +10,12 @@
 #include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
 #include "muster/distribute/agree.h"
-#include "muster/distribute/elastic_run.h"
 #include "muster/distribute/replica_input.h"
 #include "muster/files/file_systems.h"
 #include "muster/tensor/element_spec.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/hook_list.h"
+#include "muster/train/internal/elastic_member.h"
 #include "muster/train/internal/example_audit.h"
 #include "muster/train/internal/failure_report.h"
 #include "muster/train/internal/model_training.h"
@@ -55,8 +55,6 @@ class Run final : public RunCourse {
  public:
   Run(const ModelFn& model_fn, const TrainerOptions& options, Replica& replica, Attempt* attempt)
       : options_(options),
-        elastic_(options.start.elastic.get()),
-        attempt_(attempt),
         replica_(replica),
         engine_(replica, options.accumulate_steps),
         pace_(Pace::of(replica)),
@@ -65,7 +63,9 @@ class Run final : public RunCourse {
         non_finite_(options, engine_),
         profile_(replica, trace_, clock_),
         saves_(saves_of(options), replica, *pace_, clock_, engine_.step()),
-        driver_(engine_, *pace_, saves_, *this, clock_) {}
+        driver_(engine_, *pace_, saves_, *this, clock_) {
+    if (options.start.elastic) elastic_.emplace(options.start, engine_, saves_, *attempt);
+  }
 
   TrainResult operator()(const InputFn& input_fn) {
     pace_->check(options_.non_finite);
@@ -80,15 +80,16 @@ class Run final : public RunCourse {
                            settings_of(options_, replica_.seed()));
     // In the group already, so that the others receive its error.
     driver_.while_idle([&] { saves_.open(); });
-    in_memory_ = elastic_ != nullptr && continue_from_memory(engine_, attempt_->memory);
-    if (!in_memory_) engine_.find_checkpoint(saves_.checkpoints());
+    const bool in_memory = elastic_ && elastic_->continue_from_memory();
+    if (!in_memory) engine_.find_checkpoint(saves_.checkpoints());
     if (options_.warm_start_from) {
       engine_.warm_start(*options_.warm_start_from,
                          options_.fs != nullptr ? *options_.fs : file_systems());
     }
-    if (!in_memory_ && options_.max_steps && engine_.step() >= *options_.max_steps)
+    if (!in_memory && options_.max_steps && engine_.step() >= *options_.max_steps)
       return nothing_to_do();
-    const Dataset dataset = open_dataset(input_fn);
+    const Dataset given = input_fn(replica_.input_context());
+    const Dataset dataset = elastic_ ? ElasticMember::divide_rows(given) : given;
     const bool anew = options_.earlier_call && options_.earlier_call->input_ended &&
                       options_.earlier_call->step == engine_.step();
     const auto open = [&](int64_t pass) {
@@ -103,12 +104,12 @@ class Run final : public RunCourse {
           "check the data directory and the transformations; take(0), skip() or a filter may have "
           "removed everything");
     }
-    if (elastic_ != nullptr) check_divided();
+    if (elastic_) ElasticMember::check_divided(*input_);
     examples_of_step_ = examples_of_step(dataset, replica_, options_.accumulate_steps);
     pace_->tell_form([&] { return encode_batch_spec(input_->batches().peek()); });
     build(input_->batches().peek());
     pace_->begin(engine_, &*input_,
-                 {.restart_input = (options_.restart_input && !in_memory_) || anew,
+                 {.restart_input = (options_.restart_input && !in_memory) || anew,
                   .restart_is_asked = options_.restart_input,
                   .examples_of_step = examples_of_step_,
                   .last_step = [this](int64_t step) { return last_step_from(step); },
@@ -117,14 +118,15 @@ class Run final : public RunCourse {
                         if (!anew && is_used_up()) open(next_pass(engine_));
                       }});
     if (replica_.is_chief() && input_->batches().position().elements_total == 0) tell_of_pass();
-    if (elastic_ != nullptr) begin_group();
+    if (elastic_) elastic_->begin_group();
     return make_steps();
   }
 
   // Whether another group can go on after `error`. This worker's state is remembered for it.
   bool goes_on_after(const Error& error) {
-    if (elastic_ == nullptr || stop_signal() != 0 || !elastic_->goes_on_after(error)) return false;
-    if (in_step_with_group_ && speaks_here()) remember_state(replica_.state().tensors());
+    if (!elastic_ || !elastic_->goes_on_after(error)) return false;
+    if (speaks_here())
+      elastic_->remember_loss(input_ ? &*input_ : nullptr, examples_of_step_, last_step_);
     return true;
   }
 
@@ -145,69 +147,8 @@ class Run final : public RunCourse {
   bool idle() const { return driver_.idle(); }
 
  private:
-  // --- an elastic run ---
-  // Rows are divided, where files would be: then each example has its place in one order, whatever
-  // the number of workers.
-  Dataset open_dataset(const InputFn& input_fn) const {
-    const Dataset dataset = input_fn(replica_.input_context());
-    if (elastic_ == nullptr) return dataset;
-    DatasetOptions how = dataset.options();
-    if (how.auto_shard_policy != AutoShardPolicy::kAuto) return dataset;
-    how.auto_shard_policy = AutoShardPolicy::kData;
-    return dataset.with_options(how);
-  }
-
-  void check_divided() const {
-    if (!input_->by_process()) return;
-    throw invalid_argument(
-        "not supported: an elastic run with data that each worker reads by itself (an input "
-        "function with an InputContext, a shard(), AutoShardPolicy::kFile, kOff or kHint): when a "
-        "worker is lost, the examples it had left are unknown",
-        "let Muster divide the rows: an input function without InputContext that describes all "
-        "data, with AutoShardPolicy::kData or kAuto; or train without a minimum of workers");
-  }
-
-  // From here on this worker has the state of the group.
-  void begin_group() {
-    in_step_with_group_ = true;
-    in_memory_ ? saves_.begin(attempt_->memory.saves) : saves_.begin(step());
-    if (attempt_->first_step < 0) attempt_->first_step = step();
-    if (!replica_.is_chief()) return;
-    log::event("group",
-               {{"epoch", elastic_->epoch()},
-                {"workers", replica_.place().processes},
-                {"global_step", step()}},
-               fmt::format("elastic: {} of {} workers train from step {} on: {}",
-                           replica_.place().processes, options_.start.cluster.num_workers, step(),
-                           elastic_->describe_group()));
-  }
-
-  void remember_state(const std::map<std::string, Tensor>& tensors) {
-    RunMemory& memory = attempt_->memory;
-    memory.epoch = elastic_->epoch();
-    memory.saves = saves_.marks();
-    memory.last_step = last_step_;
-    // The batches of a step that came to nothing are read again.
-    const bool noted = position_step_ == step();
-    memory.state =
-        remember(engine_, tensors, noted ? position_ : positions_of(*input_, examples_of_step_));
-  }
-
-  bool elastic() const override { return elastic_ != nullptr; }
-  bool has_newcomers() const override {
-    return elastic_ != nullptr && replica_.is_chief() && elastic_->has_newcomers();
-  }
-  bool can_spare(int leaving) const override { return elastic_->can_spare(leaving); }
-
-  // The chief gives it to the next group.
-  void before_regroup() override {
-    const auto gathered = replica_.state().gather_for_checkpoint();
-    attempt_->memory = {};
-    attempt_->regroups = true;
-    if (!replica_.is_chief()) return;
-    position_step_ = -1;
-    remember_state(gathered);
-  }
+  // Whether it continues from the memory of the workers.
+  bool in_memory() const { return elastic_ && elastic_->in_memory(); }
 
   // One replica speaks for the process.
   bool speaks_here() const { return replica_.place().local == 0; }
@@ -299,16 +240,17 @@ class Run final : public RunCourse {
   TrainResult make_steps() {
     TrainResult result;
     const int64_t start_step = engine_.step();
-    last_step_ = in_memory_ ? attempt_->memory.last_step : last_step_from(start_step).value_or(-1);
+    last_step_ =
+        in_memory() ? elastic_->memory().last_step : last_step_from(start_step).value_or(-1);
     // A hook may wait for another run: it has the patience that building has.
     replica_.group().report(Phase::kBuilding, start_step);
     begin_hooks();
     replica_.group().report(Phase::kTraining, start_step);
     begin_audit();
-    const RunDriver::End end =
-        driver_.run({.last_step = last_step_,
-                     .continues = !engine_.restored_from().empty(),
-                     .saves = in_memory_ ? std::optional(attempt_->memory.saves) : std::nullopt});
+    const RunDriver::End end = driver_.run(
+        {.last_step = last_step_,
+         .continues = !engine_.restored_from().empty(),
+         .saves = in_memory() ? std::optional(elastic_->memory().saves) : std::nullopt});
     profile_.end_run();
     if (driver_.regroups()) return {.global_step = engine_.step()};
     tell_profile();
@@ -324,7 +266,7 @@ class Run final : public RunCourse {
     if (replica_.is_chief()) tell_of_input();
     // A slow replica is not stuck now: the last evaluation comes, and hooks may export.
     replica_.group().report(Phase::kEvaluating, engine_.step());
-    tell_end(result.steps > 0 || in_memory_);
+    tell_end(result.steps > 0 || in_memory());
     tell_of_evaluations();
     hooks_.end(engine_.step());
     if (options_.trace && replica_.is_chief()) log::info(trace_.report());
@@ -397,11 +339,7 @@ class Run final : public RunCourse {
   }
 
   StepResult make_step() override {
-    if (elastic_ != nullptr && speaks_here()) {
-      position_step_ = -1;
-      position_ = positions_of(*input_, examples_of_step_);
-      position_step_ = step();
-    }
+    if (elastic_ && speaks_here()) elastic_->note_position(*input_, examples_of_step_);
     steps_.begin_step();
     profile_.begin_step();
     trace_.start();
@@ -472,13 +410,15 @@ class Run final : public RunCourse {
 
   void after_pause(double seconds) override { hooks_.after_pause(Seconds(seconds)); }
 
+  bool elastic() const override { return elastic_.has_value(); }
+  bool has_newcomers() const override { return elastic_ && elastic_->has_newcomers(); }
+  bool can_spare(int leaving) const override { return elastic_->can_spare(leaving); }
+  void before_regroup() override {
+    if (audit_) audit_->flush();
+    elastic_->remember_together(*input_, examples_of_step_, last_step_);
+  }
+
   const TrainerOptions& options_;
-  distribute::ElasticRun* const elastic_;  // nullptr: not elastic
-  Attempt* const attempt_;
-  bool in_memory_ = false;           // it goes on from the memory of the workers
-  bool in_step_with_group_ = false;  // an elastic run: this worker has the state of its group
-  nlohmann::json position_;          // of the input, before the batches of the next step,
-  int64_t position_step_ = -1;       // which follows this one
   Replica& replica_;
   Engine engine_;
   const std::unique_ptr<Pace> pace_;
@@ -492,7 +432,8 @@ class Run final : public RunCourse {
   RunSaves saves_;
   RunDriver driver_;
   std::optional<ReplicaInput> input_;
-  std::optional<ExampleAudit> audit_;  // of the replicas that write one
+  std::optional<ElasticMember> elastic_;  // of an elastic run
+  std::optional<ExampleAudit> audit_;     // of the replicas that write one
   int64_t steps_made_ = 0;
   int64_t last_step_ = -1;
   int64_t examples_of_step_ = 0;
