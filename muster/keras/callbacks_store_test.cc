@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -60,6 +62,11 @@ class StoreCallbacks : public ::testing::Test {
       throw std::runtime_error("killed");
     }
   };
+  // Fails says when a backup fails, so it is written then.
+  static std::shared_ptr<Callback> backup(bool asynchronous = false) {
+    return std::make_shared<BackupAndRestore>(
+        "mem://keras/backup", BackupAndRestoreOptions{.asynchronous = asynchronous});
+  }
   static History fit(Model& model, const std::vector<int64_t>& failing, const std::string& what,
                      std::vector<std::shared_ptr<Callback>> callbacks, int64_t epochs = 5,
                      bool done = false) {
@@ -151,8 +158,7 @@ TEST_F(StoreCallbacks, WhatWasNotSavedIsByTheRunThatGoesOn) {
     std::vector<std::shared_ptr<Callback>> all{
         std::make_shared<ModelCheckpoint>("mem://keras/out/w.safetensors",
                                           ModelCheckpointOptions{.save_weights_only = true}),
-        std::make_shared<CSVLogger>("mem://keras/out/log.csv"),
-        std::make_shared<BackupAndRestore>("mem://keras/backup")};
+        std::make_shared<CSVLogger>("mem://keras/out/log.csv"), backup()};
     if (killed) all.insert(all.begin(), std::make_shared<KilledAtTheEnd>());
     return all;
   };
@@ -181,7 +187,7 @@ TEST_F(StoreCallbacks, ABackupWhoseAnswerIsLostHasItsTensors) {
         std::make_shared<Told>(std::vector<double>{1, 5, 5, 5, 5}),
         std::make_shared<EarlyStopping>(EarlyStoppingOptions{
             .monitor = "val_told_loss", .patience = 4, .restore_best_weights = true}),
-        std::make_shared<BackupAndRestore>("mem://keras/backup")};
+        backup()};
     if (killed) all.insert(all.begin(), std::make_shared<KilledAtTheEnd>());
     return all;
   };
@@ -213,7 +219,7 @@ TEST_F(StoreCallbacks, BackupAndRestoreTriesAgain) {
         std::make_shared<Told>(told),
         std::make_shared<EarlyStopping>(EarlyStoppingOptions{
             .monitor = "val_told_loss", .patience = 4, .restore_best_weights = true}),
-        std::make_shared<BackupAndRestore>("mem://keras/backup")};
+        backup()};
     if (killed) all.push_back(std::make_shared<Killed>());
     return all;
   };
@@ -240,6 +246,57 @@ TEST_F(StoreCallbacks, BackupAndRestoreTriesAgain) {
   Model model = compiled();
   const Error error = error_of([&] { fit(model, {1, 2, 3}, "model.ckpt-", callbacks(false)); });
   EXPECT_THAT(error.hint(), HasSubstr("max_failed_saves"));
+}
+
+// The same where a thread writes the backups: those of steps 4 and 6 fail.
+TEST_F(StoreCallbacks, ABackupThatAThreadWritesIsTriedAgain) {
+  struct Killed : Callback {
+    void on_epoch_begin(int64_t epoch) override {
+      if (epoch == 3) throw std::runtime_error("killed");
+    }
+  };
+  const auto train = [](bool killed) {
+    std::vector<std::shared_ptr<Callback>> callbacks{
+        std::make_shared<Told>(std::vector<double>{5, 3, 2, 1, 1, 1}),
+        std::make_shared<EarlyStopping>(EarlyStoppingOptions{
+            .monitor = "val_told_loss", .patience = 4, .restore_best_weights = true}),
+        backup(/*asynchronous=*/true)};
+    if (killed) callbacks.push_back(std::make_shared<Killed>());
+    Model model = compiled();
+    model.fit(rows_of(20).batch(10), {.epochs = 5, .callbacks = callbacks});
+    return weights_of(model);
+  };
+  const auto fail = [](const std::vector<std::string>& names, std::set<std::thread::id>* threads) {
+    memory_store().set_plan({.fail_from = 0, .only = [=](const std::string& path) {
+                               if (threads != nullptr && path.find("ckpt-4") != std::string::npos)
+                                 threads->insert(std::this_thread::get_id());
+                               return std::ranges::any_of(names, [&](const std::string& name) {
+                                 return path.find(name) != std::string::npos;
+                               });
+                             }});
+  };
+  std::set<std::thread::id> threads;
+  fail({}, &threads);
+  const std::map<std::string, Tensor> whole = train(false);
+  EXPECT_FALSE(threads.empty());
+  EXPECT_FALSE(threads.contains(std::this_thread::get_id()));
+  for (const std::string what : {"model.ckpt-", "callbacks-"}) {
+    memory_store().clear();
+    fail({what + "4.", what + "6."}, nullptr);
+    ::testing::internal::CaptureStderr();
+    EXPECT_THROW(train(true), std::exception);
+    EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+                HasSubstr("2 of 2 allowed failures in a row"));
+    EXPECT_THAT(memory_store().objects(),
+                ::testing::IsSupersetOf({HasSubstr("model.ckpt-2."), HasSubstr("callbacks-2.")}));
+    EXPECT_THAT(memory_store().objects(),
+                Not(::testing::Contains(::testing::AnyOf(HasSubstr("-4."), HasSubstr("-6.")))));
+    fail({}, nullptr);
+    EXPECT_EQ(difference(train(false), whole), 0) << what;
+  }
+  memory_store().clear();
+  fail({"model.ckpt-4.", "model.ckpt-6.", "model.ckpt-8."}, nullptr);
+  EXPECT_THAT(error_of([&] { train(false); }).hint(), HasSubstr("max_failed_saves"));
 }
 
 }  // namespace

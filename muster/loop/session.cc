@@ -43,10 +43,15 @@ Session::~Session() { loop_->release(std::uncaught_exceptions() > exceptions_); 
 
 Scope Session::scope() const { return Scope(loop_); }
 
-bool Session::save(const std::string& model_dir, const SaveOptions& options,
-                   const std::function<void()>& beside) const {
-  return loop_->save(model_dir, options, beside).saved;
+std::optional<bool> Session::save(const std::string& model_dir, const SaveOptions& options,
+                                  const std::function<void()>& beside) const {
+  const bool saved = loop_->save(model_dir, options, beside).saved;
+  if (loop_->is_saving()) return std::nullopt;
+  return saved;
 }
+
+bool Session::settle_save() const { return loop_->settle_save(); }
+bool Session::await_save() const noexcept { return loop_->await_save(); }
 
 void Session::begin_again(const Checkpoint& state, int64_t accumulate_steps) const {
   loop_->begin_again(state, accumulate_steps);

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "muster/base/export.h"
@@ -47,9 +48,16 @@ class MUSTER_PART_EXPORT Session {
   bool shares_scope() const { return shares_scope_; }
 
   // As Scope::save(); on the chief `beside` is called when the checkpoint is about to be written,
-  // and what it throws fails the save. Returns on all processes whether it is there.
-  bool save(const std::string& model_dir, const SaveOptions& options,
-            const std::function<void()>& beside) const;
+  // and what it throws fails the save. Returns on all processes whether it is there; nothing where
+  // a thread writes it.
+  std::optional<bool> save(const std::string& model_dir, const SaveOptions& options,
+                           const std::function<void()>& beside) const;
+  // All processes together: waits for the save that a thread writes, and returns whether it is
+  // there. Throws its error where none may fail. REQUIRES: save() returned nothing.
+  bool settle_save() const;
+  // This process by itself, after an error: the same, but the log has the error. Returns false
+  // where this process is not the chief. The next save() or settle_save() settles the save.
+  bool await_save() const noexcept;
 
   // Lets the replicas begin again, with what `state` holds of the variables and slots they will
   // have, and with `accumulate_steps`. So variables may be added that were not there in the first

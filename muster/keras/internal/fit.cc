@@ -116,6 +116,7 @@ History Fit::run(const Dataset& data) {
   const struct Forget {
     Fit& fit;
     ~Forget() {
+      fit.end_backup_after_error();
       fit.tell([](Callback& callback) { callback.set_model(nullptr); });
       fit.impl_.elsewhere.reset();
     }
@@ -125,6 +126,7 @@ History Fit::run(const Dataset& data) {
   tell([&](Callback& callback) { callback.set_model(&model_); });
   train_epochs(data);
   end_steps();
+  settle_backup();
   tell([&](Callback& callback) { callback.on_train_end(logs_); });
   if (!requested_) end_backups();
   return history_;

@@ -53,8 +53,9 @@ class Fit {
   virtual void take_place(const nlohmann::json& /*note*/) {}
   // The step of the model at which the epoch began that runs.
   virtual int64_t epoch_began() const { return 0; }
-  // Saves a backup with what callbacks keep; whether it is there, on all workers.
-  virtual bool save(int64_t epoch, int64_t step, int64_t may_fail);
+  // Saves a backup with what callbacks keep. Returns whether it is there, on all workers; nothing
+  // where a thread writes it, which it may unless it `must` be there.
+  virtual std::optional<bool> save(int64_t epoch, int64_t step, int64_t may_fail, bool must);
   virtual void end_steps() { distributed_.reset(); }
   virtual void end_saving();
 
@@ -67,6 +68,12 @@ class Fit {
   void resume();
   // It may fail, as BackupAndRestoreOptions::max_failed_saves says, unless it `must` not.
   void backup(int64_t epoch, int64_t step, bool must = false);
+  // All workers together: waits for a backup that a thread writes.
+  void settle_backup();
+  // The same for this worker alone, where fit() has failed.
+  void end_backup_after_error();
+  // What follows where the backup that was begun is there, or is not.
+  void note_backup(bool saved);
   // Whether that of this step is the latest there, or this is unknown.
   bool backup_may_be_there(int64_t step) const;
   // What fit() has to remember there.
@@ -128,9 +135,15 @@ class Fit {
   Batches batch_;
   bool fresh_ = false;  // the batch was not trained yet
   int64_t first_epoch_;
-  int64_t step_ = 0;         // batches of the epoch so far
-  int64_t steps_ = -1;       // of an epoch, where that is known
-  int64_t saved_ = -1;       // the step of the model at the last backup
+  int64_t step_ = 0;    // batches of the epoch so far
+  int64_t steps_ = -1;  // of an epoch, where that is known
+  int64_t saved_ = -1;  // the step of the model at the last backup
+  // The backup that is not settled: the steps of the model there, and at the tensors of callbacks
+  // before.
+  struct Begun {
+    int64_t step, tensors_before;
+  };
+  std::optional<Begun> begun_;
   int64_t waiting_ = 0;      // batches that wait for an update
   int64_t tensors_at_ = -1;  // the step of the model at which those of callbacks were saved
   bool requested_ = false;   // a program asked it to stop

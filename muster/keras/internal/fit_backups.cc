@@ -250,28 +250,43 @@ void Fit::save_tensors_of_callbacks() {
 }
 
 void Fit::backup(int64_t epoch, int64_t step, bool must) {
+  settle_backup();
   if (saved_ == impl_.step() && step > 0) return;
   const int64_t may_fail =
       must || saved_ < 0
           ? 0
           : most_failed_saves(backups_->options().max_failed_saves, backups_->backup_dir());
   if (saved_ < 0) note_missing_folders();
-  const int64_t tensors_before = std::exchange(tensors_at_, impl_.step());
-  const bool saved = save(epoch, step, may_fail);
+  begun_ = {.step = impl_.step(), .tensors_before = std::exchange(tensors_at_, impl_.step())};
+  if (const auto saved = save(epoch, step, may_fail, must)) note_backup(*saved);
+}
+
+void Fit::note_backup(bool saved) {
+  const Begun begun = *std::exchange(begun_, std::nullopt);
   // The backup before is the good one where this one failed, and so are its tensors; unless this
   // one is there anyway, where only an answer got lost.
-  const int64_t gone = saved ? tensors_before : std::exchange(tensors_at_, tensors_before);
+  const int64_t gone =
+      saved ? begun.tensors_before : std::exchange(tensors_at_, begun.tensors_before);
   if (scope_.is_chief() && gone >= 0 && gone != tensors_at_ &&
       (saved || !backup_may_be_there(gone)))
     (void)file_systems().remove(tensors_of_callbacks(gone));
-  if (saved) saved_ = impl_.step();
+  if (saved) saved_ = begun.step;
 }
 
-bool Fit::save(int64_t epoch, int64_t step, int64_t may_fail) {
+void Fit::settle_backup() {
+  if (begun_) note_backup(impl_.session().settle_save());
+}
+
+void Fit::end_backup_after_error() {
+  if (begun_ && !impl_.served()) note_backup(impl_.session().await_save());
+}
+
+std::optional<bool> Fit::save(int64_t epoch, int64_t step, int64_t may_fail, bool must) {
   return impl_.session().save(backups_->backup_dir(),
                               {.keep_checkpoint_max = 1,
                                .notes = {{kFitNote, note(epoch, step)}},
-                               .max_failed_saves = may_fail},
+                               .max_failed_saves = may_fail,
+                               .asynchronous = backups_->options().asynchronous && !must},
                               [this] { save_tensors_of_callbacks(); });
 }
 

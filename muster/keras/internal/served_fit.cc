@@ -111,7 +111,7 @@ void ServedFit::take_place(const json& note) {
       several ? "them" : "it"));
 }
 
-bool ServedFit::save(int64_t epoch, int64_t step, int64_t may_fail) {
+std::optional<bool> ServedFit::save(int64_t epoch, int64_t step, int64_t may_fail, bool /*must*/) {
   place_ = {.epoch = epoch, .step = step, .began = step > 0 ? place_.began : impl_.step()};
   return servers_->save(may_fail);
 }

@@ -32,7 +32,7 @@ class ServedFit final : public Fit {
   // The servers hold what was made since the backup.
   void take_place(const nlohmann::json& note) override;
   int64_t epoch_began() const override { return place_.began; }
-  bool save(int64_t epoch, int64_t step, int64_t may_fail) override;
+  std::optional<bool> save(int64_t epoch, int64_t step, int64_t may_fail, bool must) override;
   // The model has the weights then.
   void end_steps() override;
   void end_saving() override {}

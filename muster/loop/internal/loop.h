@@ -113,6 +113,12 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
   // All processes together: waits for a save that a thread writes. Returns whether the last one of
   // these is there; true if there was none. Throws its error where none may fail.
   bool settle_save();
+  // Whether a save has begun that settle_save() has not settled.
+  bool is_saving() const;
+  // This process by itself, after an error: waits for a save that a thread writes. Returns on the
+  // chief whether it is there, and logs why not; false elsewhere, and where there was none.
+  // settle_save() settles it later.
+  bool await_save() noexcept;
   void end_saving(const std::string& model_dir);
   virtual bool restore(const std::string& model_dir);
   void warm_start(const WarmStartSettings& settings);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "muster/base/file_system.h"
+#include "muster/base/foreign_error.h"
 #include "muster/base/local_path.h"
 #include "muster/base/log.h"
 #include "muster/base/uri.h"
@@ -155,7 +156,7 @@ Saved Loop::save(const std::string& model_dir, const SaveOptions& options,
 }
 
 bool Loop::settle_save() {
-  if (replicas_.empty() || !replicas_.front()->pending.any()) return settled_;
+  if (!is_saving()) return settled_;
   each("Scope::save()", [&](Replica& replica, size_t local) {
     replica.group().report(Phase::kSaving, step_);
     const auto mine =
@@ -165,6 +166,19 @@ bool Loop::settle_save() {
   });
   if (settled_) saved_step_ = pending_step_;
   return settled_;
+}
+
+bool Loop::is_saving() const { return !replicas_.empty() && replicas_.front()->pending.any(); }
+
+bool Loop::await_save() noexcept {
+  if (!is_saving()) return false;
+  bool saved = false;
+  try {
+    for (const auto& member : replicas_) saved |= !member->pending.await().empty();
+  } catch (...) {
+    log::warning(current_error().message());
+  }
+  return saved;
 }
 
 void Loop::end_saving(const std::string& model_dir) {
