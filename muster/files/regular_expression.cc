@@ -18,7 +18,9 @@ struct RegularExpression::Compiled {
   bool match(std::string_view text, RE2::Anchor anchor, Groups* groups) const {
     std::vector<re2::StringPiece> found;
     if (groups != nullptr) found.resize(1 + static_cast<size_t>(re2.NumberOfCapturingGroups()));
-    if (!re2.Match(text, 0, text.size(), anchor, found.data(), static_cast<int>(found.size())))
+    // RE2 of Debian 13 takes Abseil's view, which a std::string_view does not become by itself.
+    const re2::StringPiece all(text.data(), text.size());
+    if (!re2.Match(all, 0, all.size(), anchor, found.data(), static_cast<int>(found.size())))
       return false;
     if (groups == nullptr) return true;
     groups->clear();

@@ -43,7 +43,11 @@ class CountedMemory final : at::Allocator {
     std::shared_ptr<Counts> counts;
   };
 
-  at::DataPtr allocate(size_t bytes) const override {
+  // One of both overrides that of LibTorch: it is const in older versions.
+  at::DataPtr allocate(size_t bytes) { return counted(bytes); }
+  at::DataPtr allocate(size_t bytes) const { return counted(bytes); }
+
+  at::DataPtr counted(size_t bytes) const {
     auto block = std::make_unique<Block>(
         Block{other_->allocate(bytes), static_cast<int64_t>(bytes), counts_});
     counts_->add(block->bytes);

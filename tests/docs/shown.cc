@@ -87,8 +87,10 @@ std::vector<Piece> pieces_of(const std::string& line) {
       rest.remove_prefix(kDots.size());
       continue;
     }
+    // RE2 of Debian 13 takes Abseil's view, which a std::string_view does not become by itself.
+    const re2::StringPiece left(rest.data(), rest.size());
     re2::StringPiece found;
-    if (kNumber.Match(rest, 0, rest.size(), RE2::ANCHOR_START, &found, 1)) {
+    if (kNumber.Match(left, 0, left.size(), RE2::ANCHOR_START, &found, 1)) {
       pieces.push_back({Piece::kNumber, std::string(rest.substr(0, found.size()))});
       rest.remove_prefix(found.size());
       continue;
