@@ -3,11 +3,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
+#include <fstream>
 #include <functional>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -250,6 +255,62 @@ TEST_F(PendingSaveTest, SavesThatMayFailAreCountedAndTheLastOneMustNot) {
     EXPECT_THAT(error.message(), HasSubstr("cannot save the checkpoint"));
     EXPECT_THAT(latest(name + " full"), ::testing::AnyOf(2, 4));
   }
+}
+
+// What a real file system says, next to the FaultFileSystem of the test above. Mounts are seen by
+// the threads of this test alone.
+TEST_F(PendingSaveTest, ADirectoryThatIsFullOrReadOnlyCostsOnlyTheSavesOfThatTime) {
+  bool may_mount = true;
+  const auto run = [&](const std::string& name, bool full) {
+    const std::string folder = directory / name, filler = folder + "/filler";
+    ASSERT_EQ(::mkdir(folder.c_str(), 0777), 0);
+    ASSERT_EQ(::mount("none", folder.c_str(), "tmpfs", 0, "size=1m"), 0);
+    const auto refuse = [&] {
+      if (full) {
+        std::ofstream(filler) << std::string(size_t{2} << 20, 'x');
+        return;
+      }
+      ASSERT_EQ(::mount(folder.c_str(), folder.c_str(), nullptr, MS_BIND, nullptr), 0);
+      ASSERT_EQ(
+          ::mount(nullptr, folder.c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr), 0);
+    };
+    const auto allow = [&] {
+      EXPECT_EQ(full ? ::unlink(filler.c_str()) : ::umount2(folder.c_str(), MNT_DETACH), 0);
+    };
+    const auto kept = ::testing::AnyOf(2, 4);  // 4 if its write had ended
+    TrainerOptions given = options(name);
+    given.max_failed_saves = 1;
+    calls->step = [&](int64_t step) {
+      if (step == 5) refuse();
+    };
+    const Error error = error_of([&] { train(distance_of_three, pairs_of_numbers(10), given); });
+    EXPECT_THAT(error.message(),
+                AllOf(HasSubstr("2 saves in a row failed"),
+                      HasSubstr(full ? "No space left" : "Read-only file system")));
+    EXPECT_THAT(latest(name), kept);
+    allow();
+
+    given.max_failed_saves = 3;
+    calls->step = [&](int64_t step) {
+      if (step == 5) refuse();
+      if (step != 9) return;
+      EXPECT_THAT(latest(name), kept);
+      allow();
+    };
+    train(distance_of_three, pairs_of_numbers(10), given);
+    EXPECT_EQ(latest(name), 10);
+  };
+  ::testing::internal::CaptureStderr();
+  std::thread([&] {
+    may_mount = ::unshare(CLONE_NEWNS) == 0 &&
+                ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+    if (!may_mount) return;
+    run("full", true);
+    run("read-only", false);
+  }).join();
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  if (!may_mount) GTEST_SKIP() << "mounting a small file system needs root";
+  EXPECT_THAT(said, HasSubstr("(1 of 3 allowed failures in a row)"));
 }
 
 // The law of promise 4 for a thread that writes: whatever change of the files is the last one, the
