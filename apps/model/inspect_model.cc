@@ -164,7 +164,9 @@ ModelFile onnx_model_of(const std::string& bytes, const std::string& path) {
   if (!model.producer_name().empty()) found.notes.emplace_back("producer", model.producer_name());
   for (const auto& entry : model.metadata_props())
     found.notes.emplace_back(entry.key(), entry.value());
-  found.use = "onnxruntime runs it; not supported: running or training it in Muster";
+  found.use =
+      "onnxruntime runs it; Servable, Predictor, muster serve and muster diff too; "
+      "onnx::load_model() makes a layer of it";
   return found;
 }
 

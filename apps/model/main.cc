@@ -1,5 +1,5 @@
-// muster-model, which `muster export onnx` and `muster inspect model` become: it links LibTorch and
-// ONNX.
+// muster-model, which `muster export onnx`, `muster inspect model` and `muster diff` of models
+// become: it links LibTorch and ONNX.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -7,8 +7,12 @@
 #include <memory>
 
 #include "apps/model/inspect_model.h"
+#include "apps/model/model_batch.h"
+#include "apps/model/model_comparison.h"
 #include "apps/model/model_flags.h"
 #include "apps/muster/command_main.h"
+#include "muster/base/error.h"
+#include "muster/base/exit_code.h"
 #include "muster/base/strings.h"
 #include "muster/base/text_table.h"
 #include "muster/export/servable.h"
@@ -41,7 +45,38 @@ int show_model(const ModelFlags& flags) {
   return 0;
 }
 
+// The folder of a version, or the file of a model.
+std::string model_at(const std::string& path) {
+  return path.ends_with(".pt")     ? directory_of(path)
+         : path.ends_with(".onnx") ? path
+                                   : version_in(path);
+}
+
+int diff_models(const DiffFlags& flags) {
+  try {
+    const Servable a(model_at(flags.a)), b(model_at(flags.b));
+    check_same_inputs(a, b);
+    const ModelComparison compared = compare_models(
+        a, b,
+        flags.input.empty()
+            ? random_batch({&a}, kServingDefault,
+                           {.seed = static_cast<uint64_t>(flags.seed), .rows = flags.rows})
+            : read_batch(file_systems(), flags.input),
+        flags.tolerance);
+    fputs((flags.json ? json_of(compared) : text_of(compared)).c_str(), stdout);
+    return compared.equal() ? 0 : kExitFailed;
+  } catch (const Error& error) {
+    // Exit code 1 says that the models differ.
+    if (error.kind() != ErrorKind::kCorrupt) throw;
+    throw Error(ErrorKind::kInvalidArgument, error.message(), error.hint());
+  }
+}
+
 void add_commands(CLI::App& app, const CommandLine&, Action& action) {
+  const auto compared = std::make_shared<DiffFlags>();
+  add_diff_command(app, *compared)->callback([compared, &action] {
+    action = [compared] { return diff_models(*compared); };
+  });
   const auto flags = std::make_shared<ModelFlags>();
   CLI::App* exports = app.add_subcommand("export", "Convert an exported model");
   add_export_onnx(*exports, *flags)->callback([flags, &action] {

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "muster/base/strings.h"
 #include "muster/command/command_line.h"
 
 namespace muster::app {
@@ -25,6 +26,58 @@ CLI::App* add_export_onnx(CLI::App& parent, ModelFlags& flags) {
       "  muster export onnx model/export model.onnx\n"
       "  muster export onnx model/export/1732400000 model.onnx");
   return command;
+}
+
+CLI::App* add_diff_command(CLI::App& app, DiffFlags& flags) {
+  CLI::App* command = app.add_subcommand(
+      "diff", "Find the first step at which two runs differ, or how far two models differ");
+  command::add_argument(
+      *command, {"A", &flags.a, "A run: a model_dir or a checkpoint. Or a model: an export, .onnx"})
+      ->required();
+  command::add_argument(*command, {"B", &flags.b, "Another one of the same kind"})->required();
+  command::add_flag(*command, {"json", &flags.json, "Print one JSON document, for programs"});
+  command::add_flag(*command, {"input",
+                               &flags.input,
+                               "Of models: .npz or .safetensors file with the inputs by their "
+                               "names; default: random numbers",
+                               {},
+                               "FILE"});
+  command::add_flag(*command, {"tolerance",
+                               &flags.tolerance,
+                               "Of models: numbers a and b are equal if |a - b| is at most this "
+                               "times 1 + |a|",
+                               {.at_least = 0}});
+  command::add_flag(
+      *command, {"seed", &flags.seed, "Of models: seed of the random numbers", {.at_least = 0}});
+  command::add_flag(
+      *command,
+      {"rows", &flags.rows, "Of models: number of random rows", {.at_least = 1, .at_most = 1e6}});
+  command->footer(
+      "Runs: compares, bit by bit, the checkpoints of equal steps, the numbers of event files and\n"
+      "the records of used examples. Rates are left out.\n"
+      "Models: runs both on the same numbers, and shows the largest absolute and relative\n"
+      "difference of each output of serving_default. A model is a version that export_model()\n"
+      "wrote, its parent folder, which means the newest version, or an ONNX file.\n"
+      "Exit codes: 0 equal, 1 they differ, 2 they cannot be compared.\n"
+      "\n"
+      "Examples:\n"
+      "  muster diff model_a model_b\n"
+      "  muster diff model_a/model.ckpt-100 model_b/model.ckpt-100\n"
+      "  muster diff model/export model.onnx\n"
+      "  muster diff model/export/1732400000 model/export/1732500000 --input=rows.npz");
+  return command;
+}
+
+bool is_model(FileSystem& files, const std::string& path) {
+  if (path.ends_with(".onnx") || path.ends_with(".pt")) return true;
+  const auto is_export = [&](const std::string& folder) {
+    return files.exists(join_path(folder, "signatures.json")).value_or(false);
+  };
+  if (is_export(path)) return true;
+  for (const std::string& name : files.list_directory(path).value_or({})) {
+    if (parse_int(name) && is_export(join_path(path, name))) return true;
+  }
+  return false;
 }
 
 CLI::App* add_inspect_model(CLI::App& parent, ModelFlags& flags) {

@@ -1,8 +1,11 @@
-// The words of `muster export onnx` and `muster inspect model`: the command checks them, and
-// muster-model, which it becomes, reads them again. Thread safety: one thread.
+// The words of `muster export onnx`, `muster inspect model` and `muster diff`: the command checks
+// them, and muster-model, which it becomes, reads them again. Thread safety: one thread.
 #pragma once
 
+#include <cstdint>
 #include <string>
+
+#include "muster/base/file_system.h"
 
 namespace CLI {
 class App;
@@ -15,6 +18,25 @@ struct ModelFlags {
   std::string file{};       // the file that is written, or shown
   bool json = false;
 };
+
+// Of `muster diff`.
+struct DiffFlags {
+  std::string a{};
+  std::string b{};
+  bool json = false;
+  // For models.
+  std::string input{};
+  double tolerance = 1e-5;
+  int64_t seed = 1;
+  int64_t rows = 8;
+};
+
+// Adds `diff`, which compares runs or models. `muster` compares runs; it becomes muster-model for
+// models.
+CLI::App* add_diff_command(CLI::App& app, DiffFlags& flags);
+// Whether the path is a model: a file that ends with .onnx or .pt, or an export of
+// Estimator::export_model().
+bool is_model(FileSystem& files, const std::string& path);
 
 // Add the command below `muster export`, and below `muster inspect`.
 CLI::App* add_export_onnx(CLI::App& parent, ModelFlags& flags);

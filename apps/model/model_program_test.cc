@@ -1,9 +1,10 @@
-// `muster export onnx` and `muster inspect model` as commands.
+// `muster export onnx`, `muster inspect model` and `muster diff` of models as commands.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "apps/muster/run_muster.h"
 #include "muster/base/temp_directory.h"
+#include "muster/checkpoint/checkpoint.h"
 #include "muster/export/write_servable.h"
 #include "muster/tensor/libtorch.h"
 
@@ -12,9 +13,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Writes the version 7 of a model into the folder.
-void write_export(const std::string& folder) {
-  const Tensor weight = torch::ones({4, 2});
+// Writes the version 7 of a model into the folder: x times a matrix of `number`.
+void write_export(const std::string& folder, double number = 1) {
+  const Tensor weight = torch::full({4, 2}, number);
   local_file_system().make_directories(folder + "/7").value();
   write_servable(
       local_file_system(), folder + "/7",
@@ -46,6 +47,46 @@ TEST(ModelProgramTest, AFolderWithoutAnExportIsNamed) {
   EXPECT_EQ(ran.code, 2);
   EXPECT_THAT(ran.text, HasSubstr("holds no exported model"));
   EXPECT_FALSE(local_file_system().exists(directory / "m.onnx").value());
+}
+
+TEST(ModelProgramTest, ModelsAreCompared) {
+  const TempDirectory directory;
+  const std::string a = directory / "a", b = directory / "b", file = directory / "m.onnx";
+  write_export(a);
+  write_export(b, 1.5);
+  ASSERT_EQ(run_muster("export onnx " + a + " " + file).code, 0);
+  const ShellOutput same = run_muster("diff " + a + " " + file);
+  EXPECT_EQ(same.code, 0) << same.text;
+  EXPECT_THAT(same.text, HasSubstr("the models are equal on 8 rows"));
+  const ShellOutput differ = run_muster("diff " + file + " " + b + " --rows=3");
+  EXPECT_EQ(differ.code, 1) << differ.text;
+  EXPECT_THAT(differ.text, HasSubstr("the models differ on 3 rows"));
+  EXPECT_EQ(run_muster("diff " + a + " " + b + " --tolerance=1").code, 0);
+}
+
+TEST(ModelProgramTest, ModelsAreComparedOnGivenInputs) {
+  const TempDirectory directory;
+  const std::string a = directory / "a", b = directory / "b", rows = directory / "rows.safetensors";
+  write_export(a);
+  write_export(b, 1.5);
+  write_checkpoint(local_file_system(), rows, {.tensors = {{"x", torch::full({2, 4}, 2.0F)}}});
+  const ShellOutput ran = run_muster("diff " + a + " " + b + " --json --input=" + rows);
+  EXPECT_EQ(ran.code, 1);
+  // 4 numbers of 2, times 1 and 1.5.
+  EXPECT_THAT(ran.text, HasSubstr("\"absolute\": 4.0"));
+  EXPECT_THAT(ran.text, HasSubstr("\"rows\": 2"));
+}
+
+TEST(ModelProgramTest, WhatCannotBeComparedIsNamed) {
+  const TempDirectory directory;
+  const std::string a = directory / "a";
+  write_export(a);
+  const ShellOutput none = run_muster("diff " + a + " " + (directory / "none.onnx"));
+  EXPECT_EQ(none.code, 2) << none.text;
+  local_file_system().write_atomically(directory / "bad.onnx", "words").value();
+  const ShellOutput bad = run_muster("diff " + a + " " + (directory / "bad.onnx"));
+  EXPECT_EQ(bad.code, 2) << bad.text;
+  EXPECT_THAT(bad.text, HasSubstr("is not an ONNX model"));
 }
 
 }  // namespace

@@ -1,11 +1,16 @@
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <string>
 
+#include "apps/model/model_flags.h"
 #include "apps/muster/audit.h"
 #include "apps/muster/commands.h"
 #include "apps/muster/diff.h"
+#include "apps/muster/helper_program.h"
+#include "muster/base/error.h"
 #include "muster/base/exit_code.h"
 #include "muster/command/command_line.h"
 #include "muster/files/file_systems.h"
@@ -13,9 +18,8 @@
 namespace muster::app {
 namespace {
 
-struct RunPaths {
-  std::string a{};
-  std::string b{};
+struct AuditFlags {
+  std::string model_dir{};
   bool json = false;
 };
 
@@ -25,19 +29,16 @@ int print(const std::string& text, bool good) {
   return good ? 0 : kExitFailed;
 }
 
-Flag json_output(RunPaths& paths) {
-  return {"json", &paths.json, "Print one JSON document, for programs"};
-}
-
 }  // namespace
 
 void add_audit(CLI::App& app, Action& action) {
   auto* command =
       app.add_subcommand("audit", "Check that a run used each example once in each epoch");
-  auto paths = std::make_shared<RunPaths>();
-  command::add_argument(*command, {"MODEL_DIR", &paths->a, "Folder of a run with RunConfig::audit"})
+  auto paths = std::make_shared<AuditFlags>();
+  command::add_argument(*command,
+                        {"MODEL_DIR", &paths->model_dir, "Folder of a run with RunConfig::audit"})
       ->required();
-  command::add_flag(*command, json_output(*paths));
+  command::add_flag(*command, {"json", &paths->json, "Print one JSON document, for programs"});
   command->footer(
       "The run records its examples if RunConfig::audit is set. An example is named by its epoch\n"
       "and its place in the order of that epoch. Steps that were lost with a start of the run do\n"
@@ -49,30 +50,28 @@ void add_audit(CLI::App& app, Action& action) {
       "  muster audit model");
   command->callback([paths, &action] {
     action = [paths] {
-      const formats::Audit audit = formats::audit(read_audit(file_systems(), paths->a));
+      const formats::Audit audit = formats::audit(read_audit(file_systems(), paths->model_dir));
       return print(show_audit(audit, paths->json), audit.clean());
     };
   });
 }
 
-void add_diff(CLI::App& app, Action& action) {
-  auto* command = app.add_subcommand("diff", "Find the first step at which two runs differ");
-  auto paths = std::make_shared<RunPaths>();
-  command::add_argument(*command, {"RUN_A", &paths->a, "A model_dir, or a checkpoint"})->required();
-  command::add_argument(*command, {"RUN_B", &paths->b, "Another one"})->required();
-  command::add_flag(*command, json_output(*paths));
-  command->footer(
-      "Compares, bit by bit, the checkpoints of equal steps, the numbers of event files and the\n"
-      "records of used examples. Rates are left out. Exit codes: 0 the runs are the same, 1 they\n"
-      "differ, 2 there is nothing to compare.\n"
-      "\n"
-      "Examples:\n"
-      "  muster diff model_a model_b\n"
-      "  muster diff model_a/model.ckpt-100 model_b/model.ckpt-100");
-  command->callback([paths, &action] {
-    action = [paths] {
-      const RunDiff diff = diff_runs(file_systems(), paths->a, paths->b);
-      return print(show_diff(diff, paths->json), diff.same());
+void add_diff(CLI::App& app, const std::vector<std::string>& all, const std::string& own_folder,
+              Action& action) {
+  auto flags = std::make_shared<DiffFlags>();
+  auto* command = add_diff_command(app, *flags);
+  command->callback([flags, command, &all, own_folder, &action] {
+    action = [flags, command, &all, own_folder] {
+      FileSystem& files = file_systems();
+      if (is_model(files, flags->a) || is_model(files, flags->b))
+        become_program(kModelProgram, all, own_folder);
+      for (const char* name : {"--input", "--tolerance", "--seed", "--rows"}) {
+        if (command->count(name) > 0)
+          throw invalid_argument(fmt::format("{} is for models, and {} is a run", name, flags->a),
+                                 "leave it out: runs are compared bit by bit");
+      }
+      const RunDiff diff = diff_runs(files, flags->a, flags->b);
+      return print(show_diff(diff, flags->json), diff.same());
     };
   });
 }

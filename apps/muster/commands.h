@@ -29,9 +29,10 @@ void add_completion(CLI::App& app, const std::string& own_folder, Action& action
 // Returns the completion of the words of `app`, a command, and of the commands below it.
 std::string completion_of(const CLI::App& app);
 void add_audit(CLI::App& app, Action& action);
-void add_diff(CLI::App& app, Action& action);
 // `all` is the command line, without the program's name; it must outlive the action, as in
 // add_export().
+void add_diff(CLI::App& app, const std::vector<std::string>& all, const std::string& own_folder,
+              Action& action);
 void add_inspect(CLI::App& app, const std::vector<std::string>& all, const std::string& own_folder,
                  Action& action);
 // ls, cp and cat.

@@ -23,7 +23,7 @@ void add_commands(CLI::App& app, const CommandLine& line, Action& action) {
   add_data(app, action);
   add_inspect(app, line.all, line.own_folder, action);
   add_audit(app, action);
-  add_diff(app, action);
+  add_diff(app, line.all, line.own_folder, action);
   add_export(app, line.all, line.own_folder, action);
   add_files(app, action);
   add_serve(app, line.words, line.own_folder, action);

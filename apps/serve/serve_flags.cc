@@ -86,7 +86,8 @@ std::vector<Flag> network_flags(ServeFlags& flags) {
 
 void add_serve_flags(CLI::App& app, ServeFlags& flags) {
   command::add_argument(app, {"DIR", &flags.directory,
-                              "Folder of exported models, DIR/<number>/; the newest is served"})
+                              "Folder of exported models, DIR/<number>/, of which the newest is "
+                              "served; or an ONNX file"})
       ->required();
   for (const Flag& flag : model_flags(flags)) command::add_flag(app, flag);
   for (const Flag& flag : network_flags(flags)) command::add_flag(app, flag);
@@ -111,6 +112,7 @@ void add_serve_flags(CLI::App& app, ServeFlags& flags) {
       "Examples:\n"
       "  muster serve model/export/best --name=digits\n"
       "  muster serve model/export/best --name=digits --port=8080 --batch-timeout=2\n"
+      "  muster serve model.onnx\n"
       "  curl -d '{\"instances\": [[1, 2, 3]]}' http://127.0.0.1:8501/v1/models/digits:predict");
 }
 
@@ -126,6 +128,8 @@ std::string model_name(const ServeFlags& flags) {
       name = std::filesystem::canonical(flags.directory, ignored).filename().string();
     }
   }
+  constexpr std::string_view kFile = ".onnx";
+  if (flags.name.empty() && name.ends_with(kFile)) name.resize(name.size() - kFile.size());
   const bool good = !name.empty() && std::ranges::all_of(name, [](unsigned char letter) {
     return std::isalnum(letter) != 0 || letter == '_' || letter == '-' || letter == '.';
   });

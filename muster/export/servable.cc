@@ -16,6 +16,7 @@
 #include "muster/export/internal/description.h"
 #include "muster/export/internal/text_ids.h"
 #include "muster/export/internal/trace.h"
+#include "muster/export/model_reader.h"
 #include "muster/files/file_systems.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/libtorch_error.h"
@@ -67,8 +68,30 @@ struct Servable::Impl {
   std::unique_ptr<const RequestReader> raw{};  // if columns come before the model
   std::optional<data::ExampleParser> parser{};
   std::map<std::string, internal::TextIds> texts{};
+  // Computes instead of the module, if the model is of another kind.
+  std::function<Tensors(const Tensors&)> foreign{};
 
   Impl(const std::string& folder, FileSystem& files) : directory(folder) {
+    const std::string file = foreign_model(files, directory);
+    if (file.empty()) {
+      load_export(files);
+    } else {
+      load_foreign(files, file);
+    }
+    for (const auto& [name, input] : description.texts) texts.emplace(name, input);
+    for (const auto& [name, signature] : description.signatures) {
+      Call& call = calls[name];
+      call.name = &name;
+      call.signature = &signature;
+      for (const auto& [output, key] : description.keys.at(name))
+        call.outputs.emplace_back(output, key);
+    }
+    if (!calls.contains(kServingDefault))
+      throw corrupt(fmt::format("{} has no signature \"{}\"", directory, kServingDefault));
+    warm_up();
+  }
+
+  void load_export(FileSystem& files) {
     const std::string path = join_path(directory, internal::kSignaturesFile);
     Result<std::string> text = files.read_file(path);
     if (!text.ok() && text.error().kind() == ErrorKind::kNotFound) {
@@ -86,18 +109,16 @@ struct Servable::Impl {
     check_other_files(files);
     load_module(files);
     read_features();
-    for (const auto& [name, input] : description.texts) texts.emplace(name, input);
-    for (const auto& [name, signature] : description.signatures) {
-      Call& call = calls[name];
-      call.name = &name;
-      call.signature = &signature;
-      for (const auto& [output, key] : description.keys.at(name))
-        call.outputs.emplace_back(output, key);
-    }
-    if (!calls.contains(kServingDefault)) {
-      throw corrupt(fmt::format("{} has no signature \"{}\"", path, kServingDefault));
-    }
-    warm_up();
+  }
+
+  void load_foreign(FileSystem& files, const std::string& file) {
+    LoadedModel loaded = read_foreign_model(files, file);
+    description.global_step = loaded.global_step;
+    description.signatures = std::move(loaded.signatures);
+    description.keys = std::move(loaded.outputs);
+    for (const auto& [name, signature] : description.signatures)
+      description.texts.insert(signature.texts.begin(), signature.texts.end());
+    foreign = std::move(loaded.run);
   }
 
   // The features of serialized examples. The error is for the sender: which example it is, and what
@@ -265,6 +286,7 @@ struct Servable::Impl {
   Tensors compute(const Call& call, const Tensors& inputs) const {
     const torch::NoGradGuard no_grad;
     check(call, inputs);
+    if (foreign) return outputs_of_foreign(call, foreign(inputs));
     torch::jit::Stack stack;
     stack.reserve(inputs.size() + 1);
     for (const auto& [name, tensor] : inputs) stack.emplace_back(tensor);
@@ -285,6 +307,13 @@ struct Servable::Impl {
           });
     }
     return outputs_of(call, given);
+  }
+
+  static Tensors outputs_of_foreign(const Call& call, const Tensors& given) {
+    Tensors outputs;
+    for (const auto& [name, key] : call.outputs)
+      outputs.emplace_hint(outputs.end(), name, given.at(key.toStringRef()));
+    return outputs;
   }
 
   Tensors outputs_of(const Call& call, const c10::IValue& given) const {
@@ -384,6 +413,7 @@ std::vector<int64_t> model_versions(const std::string& directory, FileSystem* fi
 }
 
 std::vector<int64_t> internal::numbered_folders(FileSystem& files, const std::string& directory) {
+  if (directory.ends_with(".onnx")) return {};  // a file
   const Result<std::vector<DirectoryEntry>> entries = files.list_entries(directory);
   if (!entries.ok() && entries.error().kind() == ErrorKind::kNotFound) return {};
   std::vector<int64_t> versions;

@@ -31,7 +31,9 @@ class MUSTER_EXPORT Servable {
   // Loads the folder of a version, by default from the local file system, and runs the model once.
   // Throws NotFound if it holds no exported model, Corrupt if a byte of its files has changed since
   // it was written (early exports of Muster 0.1 have no checksums; the log then says so), and
-  // InvalidArgument if a newer Muster wrote it.
+  // InvalidArgument if a newer Muster wrote it. A program that links muster::onnx may also give an
+  // .onnx file, or a folder that has model.onnx and no export: see muster/imports/onnx_import.h
+  // for its errors.
   explicit Servable(const std::string& directory, FileSystem* files = nullptr);
   ~Servable();
   Servable(Servable&&) noexcept;

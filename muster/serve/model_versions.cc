@@ -23,6 +23,7 @@ ModelVersions::ModelVersions(std::string directory, Load load, int keep,
                              const BatcherOptions& options, ServingMetrics& metrics,
                              FileSystem& files)
     : directory_(std::move(directory)),
+      is_file_(directory_.ends_with(".onnx")),
       load_(std::move(load)),
       keep_(keep),
       options_(options),
@@ -90,6 +91,11 @@ std::optional<Error> ModelVersions::trouble() const {
 }
 
 Result<std::vector<int64_t>> ModelVersions::versions() const {
+  if (is_file_) {
+    const auto info = files_.info(directory_);
+    if (!info.ok()) return info.error();
+    return std::vector<int64_t>{1};
+  }
   const auto names = files_.list_directory(directory_);
   if (!names.ok()) return names.error();
   std::vector<int64_t> found;
@@ -104,8 +110,12 @@ Result<std::vector<int64_t>> ModelVersions::versions() const {
   return found;
 }
 
+std::string ModelVersions::place_of(int64_t version) const {
+  return is_file_ ? directory_ : join_path(directory_, std::to_string(version));
+}
+
 Result<bool> ModelVersions::is_there(int64_t version) const {
-  const std::string folder = join_path(directory_, std::to_string(version));
+  const std::string folder = place_of(version);
   if (!is_remote(directory_)) {
     const auto info = files_.info(folder);
     return info.ok() && info.value().is_directory;
@@ -123,7 +133,7 @@ std::shared_ptr<ServedVersion> ModelVersions::get(int64_t version) {
     if (failed != failures_.end() && --failed->second.wait > 0) return nullptr;
     loading_ = version;
   }
-  const std::string folder = join_path(directory_, std::to_string(version));
+  const std::string folder = place_of(version);
   std::shared_ptr<ServedVersion> made;
   std::string error;
   try {

@@ -45,7 +45,8 @@ class ModelVersions {
   using Load = std::function<std::shared_ptr<Model>(const std::string& folder)>;
 
   // `directory` holds a folder for each version, called by a decimal number: the greatest is the
-  // newest. The newest `keep` that can be loaded are served. What is given must outlive this.
+  // newest. Or it is an .onnx file, which is version 1. The newest `keep` that can be loaded are
+  // served. What is given must outlive this.
   ModelVersions(std::string directory, Load load, int keep, const BatcherOptions& options,
                 ServingMetrics& metrics, FileSystem& files = local_file_system());
   ~ModelVersions();
@@ -79,11 +80,14 @@ class ModelVersions {
   Result<bool> is_there(int64_t version) const;
   // The numbers of the folders, the newest first.
   Result<std::vector<int64_t>> versions() const;
+  // The folder of a version, or the file.
+  std::string place_of(int64_t version) const;
   // Returns the version, loaded now unless it is already; null when it cannot be.
   std::shared_ptr<ServedVersion> get(int64_t version);
   void replace(std::map<int64_t, std::shared_ptr<ServedVersion>> wanted);
 
   const std::string directory_;
+  const bool is_file_;
   const Load load_;
   const int keep_;
   const BatcherOptions options_;

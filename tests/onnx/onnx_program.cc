@@ -2,6 +2,8 @@
 // them with onnxruntime.
 //   onnx_program layers CASES OUT    the layers of the cases in a folder
 //   onnx_program models OUT [NAME]   applications, canned Estimators and boosted trees, or one
+//   onnx_program back FOLDER         runs the ONNX files below a folder in Muster, and compares
+//   onnx_program nodes FOLDER        the node tests of the Python package onnx
 //   onnx_program times EXPORT ROWS   milliseconds that Servable takes for so many rows, by one
 //   thread
 #include <algorithm>
@@ -10,6 +12,7 @@
 #include <cstdlib>
 #include <exception>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -20,6 +23,7 @@
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 #include "tests/onnx/exported_cases.h"
+#include "tests/onnx/imported_cases.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -62,6 +66,41 @@ int write_models(const std::string& out, const std::string& only) {
   return failed;
 }
 
+// The models in the folders of `out`, and in those one below.
+int compare_imports(const std::string& out) {
+  int failed = 0, models = 0;
+  const std::function<void(const std::string&, const std::string&)> look =
+      [&](const std::string& folder, const std::string& name) {
+        if (file_systems().exists(join_path(folder, "model.onnx")).value()) {
+          ++models;
+          failed += failure_of(name, [&] {
+            for (const std::string& line : import_differences(folder))
+              throw std::runtime_error("DIFFERS " + line);
+          });
+          return;
+        }
+        for (const DirectoryEntry& entry : file_systems().list_entries(folder).value()) {
+          if (entry.info.is_directory) look(join_path(folder, entry.name), name + "/" + entry.name);
+        }
+      };
+  look(out, "");
+  std::printf("Muster: %d ONNX models, %d differ\n", models, failed);
+  return models == 0 ? 1 : failed;
+}
+
+int run_nodes(const std::string& folder) {
+  const NodeTests tests = run_node_tests(folder);
+  int others = 0;
+  for (const auto& [reason, times] : tests.unsupported) {
+    others += times;
+    std::printf("not supported: %s: %d\n", reason.c_str(), times);
+  }
+  for (const std::string& line : tests.differing) std::printf("DIFFERS %s\n", line.c_str());
+  std::printf("node tests: %d pass, %zu differ, %d are not supported\n", tests.passed,
+              tests.differing.size(), others);
+  return tests.passed > 0 && tests.differing.empty() ? 0 : 1;
+}
+
 // Prints the median of several calls.
 void print_time(const std::string& folder, int64_t rows) {
   set_threads(1);
@@ -92,10 +131,16 @@ int main(int argc, char** argv) {
   if (what == "layers" && argc == 4) return muster::write_layers(argv[2], argv[3]) == 0 ? 0 : 1;
   if (what == "models" && argc >= 3)
     return muster::write_models(argv[2], argc > 3 ? argv[3] : "") == 0 ? 0 : 1;
+  if (what == "back" && argc == 3) return muster::compare_imports(argv[2]) == 0 ? 0 : 1;
+  if (what == "nodes" && argc == 3) return muster::run_nodes(argv[2]);
   if (what == "times" && argc == 4) {
     muster::print_time(argv[2], std::atoll(argv[3]));
     return 0;
   }
-  std::fputs("onnx_program layers CASES OUT | models OUT [NAME] | times EXPORT ROWS\n", stderr);
+  std::fputs(
+      "onnx_program layers CASES OUT | models OUT [NAME] | back FOLDER | nodes FOLDER | times "
+      "EXPORT "
+      "ROWS\n",
+      stderr);
   return 2;
 }

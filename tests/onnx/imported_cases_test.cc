@@ -1,0 +1,124 @@
+// What Muster exports as ONNX comes back and computes the same; ONNX models train and are served.
+// ./dev check onnx looks at more models.
+#include "tests/onnx/imported_cases.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "muster/base/environment.h"
+#include "muster/base/temp_directory.h"
+#include "muster/distribute/variable_table.h"
+#include "muster/estimator/predictor.h"
+#include "muster/export/servable.h"
+#include "muster/export/write_servable.h"
+#include "muster/files/file_systems.h"
+#include "muster/imports/onnx_import.h"
+#include "muster/keras/model.h"
+#include "muster/layers/dense.h"
+#include "muster/layers/functional.h"
+#include "muster/layers/step_context.h"
+#include "muster/onnx/onnx_model.h"
+#include "muster/tensor/libtorch.h"
+#include "tests/onnx/exported_cases.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+using ::testing::IsEmpty;
+
+class ImportedCasesTest : public ::testing::Test {
+ protected:
+  // Converts the export in a folder; what comes back must compute the same.
+  static void expect_same_back(const std::string& folder) {
+    (void)onnx::export_onnx(file_systems(), folder, join_path(folder, "model.onnx"));
+    write_batches(folder);
+    EXPECT_THAT(import_differences(folder), IsEmpty());
+  }
+  // Saves a network of two layers, [3] -> [2].
+  std::string save_network() const {
+    const SymbolicTensor x = Input({3}, {.name = "x"});
+    keras::Model model(Functional({x}, {Dense(2)(Dense(8, {.activation = activations::tanh})(x))}));
+    const std::string path = directory_ / "network.onnx";
+    model.save(path);
+    return path;
+  }
+
+  const TempDirectory directory_;
+};
+
+// One of each four: the rest is in ./dev check onnx.
+TEST_F(ImportedCasesTest, LayersComeBack) {
+  const std::string cases = join_path(Environment::process().get("MUSTER_SOURCE_DIR").value_or("."),
+                                      "tests/peers/golden/layers");
+  size_t number = 0;
+  for (const ExportedCase& exported : layer_cases(cases)) {
+    if (number++ % 4 != 0) continue;
+    SCOPED_TRACE(exported.name);
+    const std::string folder = directory_ / exported.name;
+    file_systems().make_directories(folder).value();
+    write_servable(file_systems(), folder, exported.source);
+    expect_same_back(folder);
+  }
+  EXPECT_GT(number, 50U);
+}
+
+TEST_F(ImportedCasesTest, ModelsComeBack) {
+  for (const char* name : {"steps_of_any_number", "wide_and_deep", "trees_3_classes"}) {
+    SCOPED_TRACE(name);
+    expect_same_back(export_one_model(name, directory_ / name));
+  }
+}
+
+TEST_F(ImportedCasesTest, APredictorAnswersWithAFile) {
+  Predictor predictor(save_network());
+  EXPECT_EQ(predictor.predict({{"x", torch::ones({3})}}).begin()->second.sizes(), Shape({2}));
+  EXPECT_FALSE(predictor.reload());
+}
+
+TEST_F(ImportedCasesTest, ALayerTrainsOnAndIsExportedAgain) {
+  const std::string path = save_network();
+  const onnx::OnnxModel loaded = onnx::load_model(file_systems(), path, {.name = "old"});
+  const Servable before(path);
+  const SymbolicTensor x = Input({3}, {.name = "x"});
+  keras::Model model(Functional({x}, {loaded.layer(x)}));
+  const Tensor rows = torch::arange(48, at::kFloat).sin().reshape({16, 3});
+  const auto expected = before.run(kServingDefault, {{"x", rows}}).begin()->second;
+  EXPECT_TRUE(model.predict(rows).allclose(expected));
+
+  model.compile({.optimizer = "sgd", .loss = keras::MeanSquaredError()});
+  const keras::History history = model.fit(Element(rows), Element(torch::zeros({16, 2})),
+                                           {.epochs = 5, .verbose = keras::Verbose::kSilent});
+  EXPECT_LT(history["loss"].back(), 0.9 * history["loss"].front());
+
+  const std::string exported = model.export_model(directory_ / "export", {"onnx"});
+  const Tensor trained = model.predict(rows);
+  EXPECT_FALSE(trained.allclose(expected));
+  for (const std::string& again : {exported, exported + "/model.onnx"})
+    EXPECT_TRUE(Servable(again)
+                    .run(kServingDefault, {{"x", rows}})
+                    .begin()
+                    ->second.allclose(trained, 1e-5, 1e-6));
+}
+
+TEST_F(ImportedCasesTest, AWeightMayBeFrozen) {
+  const onnx::OnnxModel loaded = onnx::load_model(
+      file_systems(), save_network(), {.name = "old", .trainable = [](const std::string& name) {
+                                         return name.find("bias") == std::string::npos;
+                                       }});
+  distribute::VariableTable variables{1};
+  StepContext context{variables, 1};
+  context.begin_step(/*training=*/true, 0, 0);
+  (void)loaded.layer(torch::ones({2, 3}), context);
+  int frozen = 0;
+  for (const auto& variable : variables.variables()) {
+    EXPECT_TRUE(variable->name().starts_with("old/")) << variable->name();
+    EXPECT_EQ(variable->spec().trainable, variable->name().find("bias") == std::string::npos);
+    EXPECT_TRUE(variable->value().equal(
+        loaded.weights.at(variable->name().substr(std::string("old/").size()))));
+    frozen += variable->spec().trainable ? 0 : 1;
+  }
+  EXPECT_EQ(frozen, 2);
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1
