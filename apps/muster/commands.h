@@ -48,6 +48,9 @@ void add_train(CLI::App& app, const std::vector<std::string>& words, const std::
 // `words` as for add_serve().
 void add_board(CLI::App& app, const std::vector<std::string>& words, const std::string& own_folder,
                Action& action);
+// `words` as for add_serve().
+void add_sim(CLI::App& app, const std::vector<std::string>& words, const std::string& own_folder,
+             Action& action);
 void add_doctor(CLI::App& app, const std::string& own_folder, Action& action);
 
 }  // namespace muster::app

@@ -64,9 +64,11 @@ std::optional<Written> parse(const std::string& text) {
   }
 }
 
-// Whether the same request may succeed later, as where a store does not answer.
+// Whether the same request may succeed later, as where a store does not answer, or a disk has an
+// I/O error.
 bool passes(const Error& error) {
-  return error.kind() == ErrorKind::kUnavailable || error.kind() == ErrorKind::kTimeout;
+  return error.kind() == ErrorKind::kUnavailable || error.kind() == ErrorKind::kTimeout ||
+         error.kind() == ErrorKind::kInternal;
 }
 
 }  // namespace
@@ -103,6 +105,10 @@ void Lease::write_locked() {
   const auto write = [&]() -> Status {
     // Where nothing is renamed in one step, an object appears whole.
     if (is_remote(path_)) return fs_.write_atomically(path_, text);
+    // A beat that failed may have left a part of its text, after which this one would be written.
+    if (Status cleared = fs_.remove(aside);
+        !cleared.ok() && cleared.error().kind() != ErrorKind::kNotFound)
+      return cleared;
     auto writer = fs_.open_writer(aside);
     if (!writer.ok()) return writer.error();
     if (Status done = writer.value()->append(bytes_of(text)); !done.ok()) return done;

@@ -323,15 +323,16 @@ std::string CheckpointManager::save(const Checkpoint& checkpoint) {
       fmt::format("{}{}", internal::kCheckpointBaseName, checkpoint.global_step);
   const std::string prefix = path_of(name);
   const std::string file = checkpoint_file(prefix);
-  const CheckpointState before = [&] {
+  const Listing listing = [&] {
     try {
-      return list().state;
+      return list();
     } catch (const Error& error) {
       throw Error(error.kind(),
                   fmt::format("cannot save the checkpoint '{}': {}", prefix, error.message()),
                   error.hint());
     }
   }();
+  const CheckpointState& before = listing.state;
   // What cannot be saved leaves nothing behind.
   const auto forget_parts = [&] {
     for (const auto& part : checkpoint.parts.files) (void)fs_.remove(path_of(part.name));
@@ -347,6 +348,8 @@ std::string CheckpointManager::save(const Checkpoint& checkpoint) {
                        [&](const auto& entry) { return entry.name == wanted; });
   };
   std::vector<std::string> retired = state.retired;
+  for (std::string& old : internal::interrupted_saves(fs_, model_dir_, listing.names, before))
+    retired.push_back(std::move(old));
   std::erase_if(retired, [&](const std::string& old) { return old == name || names(state, old); });
   retired = remove_retired(retired);
   const bool again = fs_.exists(file).value();

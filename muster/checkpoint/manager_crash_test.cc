@@ -8,6 +8,7 @@
 #include "muster/base/fault_file_system.h"
 #include "muster/base/temp_directory.h"
 #include "muster/checkpoint/internal/test_checkpoints.h"
+#include "muster/checkpoint/lease.h"
 #include "muster/checkpoint/manager.h"
 #include "muster/tensor/libtorch.h"
 
@@ -172,6 +173,71 @@ TEST(CheckpointManagerCrash, OldOnesThatCannotBeDeletedAreTriedAgain) {
   sticky.sticky = false;
   manager.save(make_checkpoint(4));
   EXPECT_THAT(names_in(directory.path()), ElementsAre("checkpoint", file_name(4)));
+}
+
+TEST(CheckpointManagerCrash, LeasesThatADiskCannotReadKeepAll) {
+  // A disk with I/O errors where the leases are looked for.
+  class Failing : public FaultFileSystem {
+   public:
+    using FaultFileSystem::FaultFileSystem;
+    Result<std::vector<std::string>> list_directory(const std::string& path) override {
+      if (fails == "list" && ++lists == 3) return from_errno(EIO, "cannot list '" + path + "'");
+      return FaultFileSystem::list_directory(path);
+    }
+    Result<std::unique_ptr<FileReader>> open_reader(const std::string& path) override {
+      if (fails == "read" && path.ends_with(".lease"))
+        return from_errno(EIO, "cannot open '" + path + "'");
+      return FaultFileSystem::open_reader(path);
+    }
+    std::string fails;
+    int lists = 0;  // of a save: its checkpoints, leftovers, leases
+  };
+  for (const char* fails : {"list", "read"}) {
+    TempDirectory directory;
+    const Lease lease(directory.path(), "evaluator", {.pinned = {"model.ckpt-1"}});
+    CheckpointManager(directory.path()).save(make_checkpoint(1));
+    Failing disk(files());
+    CheckpointManager manager(directory.path(), {.fs = &disk, .keep_checkpoint_max = 1});
+    disk.fails = fails;
+    manager.save(make_checkpoint(2));
+    if (disk.fails == "list") {
+      EXPECT_EQ(disk.lists, 3);
+    }
+    EXPECT_TRUE(files().exists(directory / file_name(1)).value()) << fails;
+  }
+}
+
+// A save that was killed after its file and before the list leaves a file that no list names. A run
+// whose saves depend on the time comes to other steps, and deletes it; one that somebody removed
+// from the list by hand stays.
+TEST(CheckpointManagerCrash, AFileThatNoListNamesIsDeletedIfItIsYoungerThanTheList) {
+  for (const bool by_hand : {false, true}) {
+    TempDirectory directory;
+    const auto save = [&](int64_t step) {
+      CheckpointManager(directory.path(), {.keep_checkpoint_max = 1}).save(make_checkpoint(step));
+    };
+    save(1);
+    const std::string list = files().read_file(directory / "checkpoint").value();
+    class AfterTheFile : public FaultFileSystem {
+     public:
+      using FaultFileSystem::FaultFileSystem;
+      Result<std::unique_ptr<StagedWriter>> open_staged(const std::string& path) override {
+        if (path.ends_with("checkpoint")) crash();
+        return FaultFileSystem::open_staged(path);
+      }
+    };
+    AfterTheFile disk(files());
+    const auto save_and_die = [&] {
+      CheckpointManager(directory.path(), {.fs = &disk}).save(make_checkpoint(3));
+    };
+    EXPECT_THROW(save_and_die(), Error);
+    if (by_hand) overwrite(directory / "checkpoint", list);
+    EXPECT_TRUE(files().exists(directory / file_name(3)).value());
+    save(2);
+    EXPECT_EQ(files().exists(directory / file_name(3)).value(), by_hand);
+    EXPECT_TRUE(
+        same(CheckpointManager(directory.path()).load_latest()->checkpoint, make_checkpoint(2)));
+  }
 }
 
 // A real process, really killed, at many moments of its saves.

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "muster/base/error_of.h"
+#include "muster/base/simulated_threads.h"
 #include "muster/control/coordinator.h"
 #include "muster/control/coordinator_client.h"
-#include "muster/control/internal/simulated_network.h"
-#include "muster/control/internal/simulated_threads.h"
+#include "muster/control/testing/simulated_network.h"
 
 namespace muster::inline v0_1::control {
 namespace {

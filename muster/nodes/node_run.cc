@@ -153,12 +153,21 @@ class NodeRun {
       for (const int port : ports) report.addresses.push_back(net::join_address(host, port));
       report.failing.clear();
       report.outcome = {};
+      report.heard_rendezvous = heard_.rendezvous;
+      report.heard_round = heard_.last_round;
     });
     std::optional<RunView> found;
     const bool goes_on = wait("the other machines", [&](const RunView& view) {
       const bool begins =
           view.state == RunView::State::kRunning || view.state == RunView::State::kEnding;
-      if (begins) found = view;
+      if (begins) {
+        found = view;
+      } else if (hears(view)) {
+        client_->update([&](NodeReport& report) {
+          report.heard_rendezvous = heard_.rendezvous;
+          report.heard_round = heard_.last_round;
+        });
+      }
       return begins;
     });
     return goes_on ? found : std::nullopt;
@@ -244,9 +253,17 @@ class NodeRun {
     }
   }
 
+  // Notes the round that began last, as the view says. Returns whether it is news.
+  bool hears(const RunView& view) {
+    if (view.state != RunView::State::kGathering) return false;
+    const Heard now{view.rendezvous, view.last_round};
+    return std::exchange(heard_, now) != now;
+  }
+
   // Until this start of the tasks has ended on all machines.
   bool wait_for_all(const RunView& begun) {
     return wait("the tasks of the other machines to end", [&](const RunView& view) {
+      (void)hears(view);
       return view.state == RunView::State::kGathering || view.rendezvous != begun.rendezvous;
     });
   }
@@ -335,6 +352,13 @@ class NodeRun {
   std::optional<RendezvousServer> server_;
   std::optional<RendezvousClient> client_;
   std::optional<int> code_;
+  // The round that began last in a rendezvous, as this launcher has heard.
+  struct Heard {
+    uint64_t rendezvous = 0;
+    int64_t last_round = 0;
+    bool operator==(const Heard&) const = default;
+  };
+  Heard heard_;
   int64_t printed_ = 0;
   uint64_t printed_of_ = 0;  // the rendezvous whose lines these are
 };

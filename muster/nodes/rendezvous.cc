@@ -176,12 +176,18 @@ void Rendezvous::advance(double now) {
   if (state_ != State::kOver && std::ranges::all_of(parts_, ended)) conclude(now);
 }
 
+bool Rendezvous::is_ready(int node) const {
+  if (!members_.is_here(fmt::format("node:{}", node))) return false;
+  const NodeReport& report = nodes_.at(node).report;
+  const bool knows =
+      round_ == 0 || (report.heard_rendezvous == options_.id && report.heard_round >= round_);
+  return knows && report.state == NodeReport::State::kReady;
+}
+
 std::vector<std::string> Rendezvous::missing() const {
   std::vector<std::string> names;
   for (int node = 0; node < options_.first.nodes; ++node) {
-    const bool here = members_.is_here(fmt::format("node:{}", node));
-    if (!here || nodes_.at(node).report.state != NodeReport::State::kReady)
-      names.push_back(name_of(node));
+    if (!is_ready(node)) names.push_back(name_of(node));
   }
   return names;
 }
@@ -291,6 +297,7 @@ RunView Rendezvous::view_of(uint64_t process, int number) const {
     view.missing = state_ == State::kGathering
                        ? missing()
                        : std::vector<std::string>{"the end of what the other machines run"};
+    if (state_ == State::kGathering) view.last_round = round_;
     return view;
   }
   view.round = round_;

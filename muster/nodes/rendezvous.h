@@ -7,8 +7,9 @@
 // A launcher reports its whole state each time, and hears the whole state of the run, so that a
 // report or an answer that is lost with its connection costs nothing.
 //
-// - A round is one start of all tasks. It begins when the launchers of all machines are here and
-//   none has a task that runs.
+// - A round is one start of all tasks. It begins when the launchers of all machines are here, none
+//   has a task that runs, and each has heard of the round before: one that stood still may read the
+//   news of an old round late, and would start its tasks.
 // - The first failure of a round ends it on all machines. A launcher that is lost is a failure: its
 //   tasks have ended with it.
 // - When all have ended, the root cause is the failure of the highest rank (launch/supervise.h), of
@@ -58,9 +59,13 @@ struct NodeReport {
   std::string failing{};                 // the first failure of its tasks in this round; "": none
   int stop_signal = 0;                   // the run is to stop by this signal
   NodeOutcome outcome{};                 // of kEnded
+  // The last round that it has heard of, and of which rendezvous. While it says kReady, it will not
+  // start the tasks of this round any more.
+  uint64_t heard_rendezvous = 0;
+  int64_t heard_round = 0;
   static auto fields(auto& m) {
     return std::tie(m.node, m.nodes, m.host, m.job_id, m.flags, m.state, m.addresses, m.round,
-                    m.failing, m.stop_signal, m.outcome);
+                    m.failing, m.stop_signal, m.outcome, m.heard_rendezvous, m.heard_round);
   }
 };
 
@@ -72,6 +77,7 @@ struct RunView {
   // Why this launcher does not belong to the run.
   std::optional<Error> refused{};
   std::vector<std::string> missing{};  // kGathering: what is waited for
+  int64_t last_round = 0;              // kGathering: the round that began last; 0: none yet
   // kRunning and kEnding: of this launcher's round.
   int64_t round = 0;
   std::vector<std::vector<std::string>> addresses{};  // of the tasks of each machine
@@ -85,8 +91,8 @@ struct RunView {
   int64_t first_line = 0;
   std::vector<std::string> lines{};
   static auto fields(auto& m) {
-    return std::tie(m.state, m.rendezvous, m.refused, m.missing, m.round, m.addresses, m.job_id,
-                    m.run_id, m.new_ports, m.failure, m.done, m.stop_signal, m.exit_code,
+    return std::tie(m.state, m.rendezvous, m.refused, m.missing, m.last_round, m.round, m.addresses,
+                    m.job_id, m.run_id, m.new_ports, m.failure, m.done, m.stop_signal, m.exit_code,
                     m.first_line, m.lines);
   }
 };
@@ -147,6 +153,7 @@ class Rendezvous {
   void say_cause(const Part& part);
   void say(std::string line);
   std::string name_of(int node) const;
+  bool is_ready(int node) const;
   std::vector<std::string> missing() const;
   RunView view_of(uint64_t process, int node) const;
 

@@ -79,7 +79,13 @@ void ends(RendezvousClient& client, const NodeOutcome& outcome) {
   client.update([&](NodeReport& report) { report.state = Told::kEnded, report.outcome = outcome; });
 }
 void ready(RendezvousClient& client) {
-  client.update([](NodeReport& report) { report.state = Told::kReady, report.outcome = {}; });
+  const RunView view = client.view();
+  client.update([&](NodeReport& report) {
+    report.state = Told::kReady;
+    report.outcome = {};
+    report.heard_rendezvous = view.rendezvous;
+    report.heard_round = view.last_round;
+  });
 }
 
 // Passes bytes on between clients and a server, until the network between them is cut.

@@ -32,6 +32,14 @@ NodeReport report_of(int node, int nodes) {
           .addresses = {"host" + std::to_string(node) + ":1"}};
 }
 
+// Says which round began last, as a view told. Returns whether it is news.
+bool hears(NodeReport& report, const RunView& view) {
+  if (view.state != State::kGathering || view.last_round == report.heard_round) return false;
+  report.heard_rendezvous = view.rendezvous;
+  report.heard_round = view.last_round;
+  return true;
+}
+
 // Launchers that report by hand, and a clock that is moved by hand.
 class Launchers {
  public:
@@ -51,7 +59,11 @@ class Launchers {
     rendezvous_.connected(process, node);
     return view;
   }
-  RunView send(int node) { return rendezvous_.report(processes_[node], reports_[node], now_); }
+  RunView send(int node) {
+    const RunView view = rendezvous_.report(processes_[node], reports_[node], now_);
+    if (!hears(reports_[node], view)) return view;
+    return rendezvous_.report(processes_[node], reports_[node], now_);
+  }
   RunView runs(int node, int64_t round) {
     reports_[node].state = Told::kRunning;
     reports_[node].round = round;
@@ -239,6 +251,33 @@ TEST(Rendezvous, TheSameProcessComesBackAfterAPartition) {
   EXPECT_EQ(run.view(0).round, 2);
 }
 
+// Found by `muster sim rendezvous`: a launcher stood still while a round began and ended. It reads
+// the news of that round when it wakes, and may start its tasks; no other round begins before it
+// has heard of the end.
+TEST(Rendezvous, NoRoundBeginsForALauncherThatMayStartAnOldOne) {
+  Launchers run(2, 3);
+  run.runs(0, 1), run.runs(1, 1);
+  run.ends(0, kKilled), run.ends(1, kLostPeer);
+  run.ready(0);
+  const NodeReport asleep = [&] {
+    EXPECT_EQ(run.ready(1).round, 2);
+    return run.report(1);
+  }();
+  run.runs(0, 2);
+  run.pass(8, {1});
+  EXPECT_EQ(run.view(0).state, State::kEnding);
+  run.ends(0, kLostPeer), run.ready(0);
+  run.pass(5, {1});
+  // What it said before it fell asleep comes late.
+  RunView view = run.rendezvous().report(101, asleep, run.now());
+  EXPECT_EQ(view.state, State::kGathering);
+  EXPECT_EQ(view.last_round, 2);
+  EXPECT_EQ(run.view(0).state, State::kGathering);
+  EXPECT_THAT(run.view(0).missing, ElementsAre("node 1 (host1)"));
+  EXPECT_EQ(run.send(1).state, State::kRunning);  // it has heard
+  EXPECT_EQ(run.view(0).round, 3);
+}
+
 TEST(Rendezvous, ASignalToOneStopsAll) {
   Launchers run(2, 3);
   run.runs(0, 1), run.runs(1, 1);
@@ -343,6 +382,7 @@ TEST(Rendezvous, KeepsItsLawsUnderRandomFaults) {
         }
         if (now >= it.cut_until) {
           it.view = rendezvous.report(it.process, it.report, now);
+          (void)hears(it.report, it.view);
           ASSERT_FALSE(it.view.refused) << seed << ": " << it.view.refused->message();
           if (!it.connected) it.connected = rendezvous.connected(it.process, node);
         }

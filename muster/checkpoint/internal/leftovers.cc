@@ -4,8 +4,10 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -101,6 +103,31 @@ void remove_leftovers(FileSystem& fs, Clock& clock, const std::string& model_dir
     remove_leftover(fs, path);
   }
   remove_lost_parts(fs, model_dir, names.value(), saving);
+}
+
+std::vector<std::string> interrupted_saves(FileSystem& fs, const std::string& model_dir,
+                                           const std::set<std::string>& names,
+                                           const CheckpointState& state) {
+  std::vector<std::string> found;
+  const int64_t latest = checkpoint_step(state.latest);
+  if (latest < 0) return found;
+  std::optional<double> listed;  // when the list was written
+  for (const std::string& file : names) {
+    if (!file.starts_with(kCheckpointBaseName) || !file.ends_with(kCheckpointSuffix)) continue;
+    const std::string name = file.substr(0, file.size() - kCheckpointSuffix.size());
+    const bool named =
+        std::ranges::any_of(state.all, [&](const auto& entry) { return entry.name == name; }) ||
+        std::ranges::find(state.retired, name) != state.retired.end();
+    if (named || checkpoint_step(name) <= latest) continue;
+    if (!listed) {
+      const auto info = fs.info(join_path(model_dir, std::string(kStateFile)));
+      if (!info.ok()) return found;
+      listed = info.value().modified_seconds;
+    }
+    const auto info = fs.info(join_path(model_dir, file));
+    if (info.ok() && info.value().modified_seconds >= *listed) found.push_back(name);
+  }
+  return found;
 }
 
 Status remove_checkpoint(FileSystem& fs, const std::string& model_dir, const std::string& name) {

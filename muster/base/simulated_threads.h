@@ -16,7 +16,7 @@
 
 #include "muster/base/clock.h"
 
-namespace muster::inline v0_1::control {
+namespace muster::inline v0_1 {
 
 class SimulatedThreads {
  public:
@@ -36,7 +36,9 @@ class SimulatedThreads {
    public:
     Process(SimulatedThreads& simulated, int number) : simulated_(simulated), number_(number) {}
     TimePoint now() override { return simulated_.now(); }
-    double wall_seconds() override { return 1'700'000'000 + simulated_.seconds(); }
+    double wall_seconds() override {
+      return 1'700'000'000 + simulated_.seconds() + simulated_.wall_jump_;
+    }
     void sleep_for(Duration duration) override;
     bool wait_until(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
                     TimePoint deadline, const std::function<bool()>& done) override;
@@ -46,6 +48,7 @@ class SimulatedThreads {
     bool wait_until(TimePoint deadline, const std::function<bool()>& done);
     // None of its threads has a turn before that time.
     void freeze_until(TimePoint time) { frozen_until_ = time; }
+    TimePoint frozen_until() const { return frozen_until_; }
     int number() const { return number_; }
 
    private:
@@ -61,6 +64,9 @@ class SimulatedThreads {
   double uniform(double low, double high) {
     return std::uniform_real_distribution<>(low, high)(random_);
   }
+
+  // The date of all processes is set forward or back by this many seconds.
+  void jump_wall(double seconds) { wall_jump_ += seconds; }
 
   // Starts the main thread of a process; returns when it waits for its first turn.
   std::thread start(Process& process, std::function<void()> body);
@@ -100,6 +106,7 @@ class SimulatedThreads {
   static thread_local Leaver self_;
 
   std::atomic<int64_t> now_{0};
+  double wall_jump_ = 0;
   std::mt19937_64 random_;
   std::mutex mutex_;
   std::condition_variable entered_;
@@ -108,4 +115,4 @@ class SimulatedThreads {
   Process outside_{*this, -1};  // of the thread that made this
 };
 
-}  // namespace muster::inline v0_1::control
+}  // namespace muster::inline v0_1

@@ -1,4 +1,4 @@
-#include "muster/control/internal/simulated_threads.h"
+#include "muster/base/simulated_threads.h"
 
 #include <algorithm>
 #include <iterator>
@@ -6,7 +6,7 @@
 
 #include "muster/base/error.h"
 
-namespace muster::inline v0_1::control {
+namespace muster::inline v0_1 {
 
 thread_local SimulatedThreads::Leaver SimulatedThreads::self_;
 
@@ -141,4 +141,4 @@ bool SimulatedThreads::Process::wait_until(TimePoint deadline, const std::functi
   return (now() >= frozen_until_ && done()) || simulated_.block(*this, nullptr, deadline, &done);
 }
 
-}  // namespace muster::inline v0_1::control
+}  // namespace muster::inline v0_1

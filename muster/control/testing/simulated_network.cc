@@ -1,5 +1,8 @@
-#include "muster/control/internal/simulated_network.h"
+#include "muster/control/testing/simulated_network.h"
 
+#include <algorithm>
+#include <functional>
+#include <type_traits>
 #include <utility>
 
 #include "muster/base/error.h"
@@ -16,31 +19,52 @@ class SimulatedNetwork::Channel : public net::CoordinatorChannel {
       : network_(network), process_(process), link_(network.link_of(process.number())) {}
 
   Result<Reply> join(const net::JoinRequest& request, double timeout) override {
-    return call(timeout, [&](const net::Call& c) { return handler().join(request, c); });
+    return call(request, timeout,
+                [](net::CoordinatorHandler& handler, const auto& asked, const net::Call& c) {
+                  return handler.join(asked, c);
+                });
   }
   Result<Reply> beat(const net::BeatRequest& request, double timeout) override {
-    return call(timeout, [&](const net::Call&) { return handler().beat(request); });
+    return call(request, timeout,
+                [](net::CoordinatorHandler& handler, const auto& asked, const net::Call&) {
+                  return handler.beat(asked);
+                });
   }
   Result<Reply> declare_model(const net::ModelRequest& request, double timeout) override {
-    return call(timeout, [&](const net::Call&) { return handler().declare_model(request); });
+    return call(request, timeout,
+                [](net::CoordinatorHandler& handler, const auto& asked, const net::Call&) {
+                  return handler.declare_model(asked);
+                });
   }
   Result<Reply> barrier(const net::BarrierRequest& request, double timeout) override {
-    return call(timeout, [&](const net::Call& c) { return handler().barrier(request, c); });
+    return call(request, timeout,
+                [](net::CoordinatorHandler& handler, const auto& asked, const net::Call& c) {
+                  return handler.barrier(asked, c);
+                });
   }
   Result<Reply> store(const net::StoreRequest& request, double timeout) override {
-    return call(timeout, [&](const net::Call& c) { return handler().store(request, c); });
+    return call(request, timeout,
+                [](net::CoordinatorHandler& handler, const auto& asked, const net::Call& c) {
+                  return handler.store(asked, c);
+                });
   }
   Result<Reply> fail(const net::FailRequest& request, double timeout) override {
-    return call(timeout, [&](const net::Call&) { return handler().fail(request); });
+    return call(request, timeout,
+                [](net::CoordinatorHandler& handler, const auto& asked, const net::Call&) {
+                  return handler.fail(asked);
+                });
   }
   Result<Reply> goodbye(const net::GoodbyeRequest& request, double timeout) override {
-    return call(timeout, [&](const net::Call&) { return handler().goodbye(request); });
+    return call(request, timeout,
+                [](net::CoordinatorHandler& handler, const auto& asked, const net::Call&) {
+                  return handler.goodbye(asked);
+                });
   }
 
   Status watch(const plan::Caller& who, const std::function<void(const Reply&)>& receive) override {
     process_.enter(SimulatedThreads::Role::kListener);
-    const int generation = link_.generation;
-    const auto broken = [&, generation] { return broken_since(generation); };
+    const Since since{link_.generation, network_.servers_};
+    const auto broken = [&, since] { return broken_since(since); };
     // A stream is repeated by the network until it arrives.
     const auto arrives = [&] {
       process_.wait_until(link_.cut_until, broken);
@@ -48,7 +72,7 @@ class SimulatedNetwork::Channel : public net::CoordinatorChannel {
       return !broken();
     };
     if (arrives()) {
-      handler().watch(who, {.cancelled = broken}, [&](const Reply& reply) {
+      network_.handler_->watch(who, {.cancelled = broken}, [&](const Reply& reply) {
         if (!arrives()) return false;
         receive(reply);
         return true;
@@ -61,12 +85,20 @@ class SimulatedNetwork::Channel : public net::CoordinatorChannel {
   void close() override { closed_ = true; }
 
  private:
-  net::CoordinatorHandler& handler() { return network_.handler_; }
+  // When a connection was made.
+  struct Since {
+    int generation = 0;
+    int servers = 0;
+  };
   Duration delay() {
     return from_seconds(network_.simulated_.uniform(0, network_.options_.longest_delay));
   }
-  bool broken_since(int generation) const {
-    return closed_ || network_.server_ended_ || link_.generation != generation;
+  bool broken_since(const Since& since) const {
+    return closed_ || network_.handler_ == nullptr || network_.servers_ != since.servers ||
+           link_.generation != since.generation;
+  }
+  bool server_stands_still() const {
+    return network_.server_ != nullptr && process_.now() < network_.server_->frozen_until();
   }
   static Error cancelled() { return Error(ErrorKind::kCancelled, "the channel is closed"); }
   static Error unavailable() { return Error(ErrorKind::kUnavailable, "there is no connection"); }
@@ -80,11 +112,11 @@ class SimulatedNetwork::Channel : public net::CoordinatorChannel {
     return true;
   }
 
-  template <typename Serve>
-  Result<Reply> call(double timeout, Serve serve) {
+  template <typename Request, typename Serve>
+  Result<Reply> call(const Request& request, double timeout, Serve serve) {
     const TimePoint deadline = process_.now() + from_seconds(timeout);
-    const int generation = link_.generation;
-    const auto broken = [&, generation] { return broken_since(generation); };
+    const Since since{link_.generation, network_.servers_};
+    const auto broken = [&, since] { return broken_since(since); };
     // Nothing when the message has arrived.
     const auto travel = [&]() -> Status {
       const TimePoint arrival = is_lost() ? deadline : process_.now() + delay();
@@ -95,11 +127,32 @@ class SimulatedNetwork::Channel : public net::CoordinatorChannel {
       return {};
     };
     if (Status there = travel(); !there.ok()) return there.error();
+    while (server_stands_still()) {
+      const TimePoint awake = network_.server_->frozen_until();
+      process_.wait_until(std::min(awake, deadline), broken);
+      if (broken()) return unavailable();
+      if (process_.now() >= deadline)
+        return Error(ErrorKind::kTimeout, "there was no answer in time");
+    }
+    net::CoordinatorHandler& handler = *network_.handler_;
+    if (late_) std::exchange(late_, nullptr)(handler);
     Reply reply;
     try {
-      reply = serve({.cancelled = broken});
+      reply = serve(handler, request, net::Call{.cancelled = broken});
     } catch (const Error& error) {
       reply = {.verdict = {.state = plan::Verdict::State::kRefused, .refusal = error}};
+    }
+    // A client asks twice for what may be done twice, and its first question may come last.
+    constexpr bool may_repeat = !std::is_same_v<Request, net::StoreRequest>;
+    if (may_repeat && network_.options_.duplicates > 0 &&
+        network_.simulated_.uniform(0, 1) < network_.options_.duplicates) {
+      late_ = [request, serve](net::CoordinatorHandler& again) {
+        try {
+          (void)serve(again, request, net::Call{.cancelled = [] { return true; }});
+        } catch (const Error&) {
+          // Nobody hears the answer.
+        }
+      };
     }
     if (Status back = travel(); !back.ok()) return back.error();
     return reply;
@@ -109,18 +162,28 @@ class SimulatedNetwork::Channel : public net::CoordinatorChannel {
   SimulatedThreads::Process& process_;
   Link& link_;
   bool closed_ = false;
+  std::function<void(net::CoordinatorHandler&)> late_;  // a request that comes a second time
 };
 
 SimulatedNetwork::SimulatedNetwork(SimulatedThreads& simulated, net::CoordinatorHandler& handler,
                                    NetworkOptions options)
-    : simulated_(simulated), handler_(handler), options_(options) {}
+    : simulated_(simulated), handler_(&handler), options_(options) {}
 
 std::unique_ptr<net::CoordinatorChannel> SimulatedNetwork::connect(
     SimulatedThreads::Process& process) {
   return std::make_unique<Channel>(*this, process);
 }
 
-void SimulatedNetwork::end_server() { server_ended_ = true; }
+void SimulatedNetwork::end_server() {
+  handler_ = nullptr;
+  ++servers_;
+}
+
+void SimulatedNetwork::start_server(net::CoordinatorHandler& handler,
+                                    const SimulatedThreads::Process* process) {
+  handler_ = &handler;
+  server_ = process;
+}
 
 SimulatedNetwork::Link& SimulatedNetwork::link_of(int process) {
   while (static_cast<int>(links_.size()) <= process) links_.push_back(std::make_unique<Link>());

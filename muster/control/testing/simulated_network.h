@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "muster/control/internal/simulated_threads.h"
+#include "muster/base/simulated_threads.h"
 #include "muster/net/coordinator_channel.h"
 #include "muster/net/coordinator_handler.h"
 
@@ -19,6 +19,8 @@ struct NetworkOptions {
   double loss = 0;              // the part of messages that never arrive
   // A task loses no two messages in this many seconds: more in a row would be a lost task.
   double between_losses = 5;
+  // The part of requests that arrive a second time, late: just before the next one of the task.
+  double duplicates = 0;
 };
 
 class SimulatedNetwork {
@@ -34,8 +36,14 @@ class SimulatedNetwork {
   void cut_until(int process, TimePoint time) { link_of(process).cut_until = time; }
   // The connections of the task close; new ones may be opened.
   void disconnect(int process) { ++link_of(process).generation; }
-  // The coordinator's process ends.
+  // How the network treats messages from now on.
+  void set_options(const NetworkOptions& options) { options_ = options; }
+
+  // The coordinator's process ends: all connections to it close.
   void end_server();
+  // Another one begins. It answers nothing while `process`, if given, stands still. Both outlive
+  // the network.
+  void start_server(net::CoordinatorHandler& handler, const SimulatedThreads::Process* process);
 
  private:
   // Between a task and the coordinator.
@@ -49,10 +57,11 @@ class SimulatedNetwork {
   Link& link_of(int process);
 
   SimulatedThreads& simulated_;
-  net::CoordinatorHandler& handler_;
-  const NetworkOptions options_;
+  net::CoordinatorHandler* handler_;  // nullptr: its process has ended
+  const SimulatedThreads::Process* server_ = nullptr;
+  int servers_ = 0;  // that have ended
+  NetworkOptions options_;
   std::vector<std::unique_ptr<Link>> links_;  // by the process's number
-  bool server_ended_ = false;
 };
 
 }  // namespace muster::inline v0_1::control

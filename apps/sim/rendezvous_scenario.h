@@ -1,0 +1,37 @@
+// `muster run --nodes` on two to four machines: the real Rendezvous, and launchers that follow the
+// protocol of RendezvousClient, RendezvousServer and NodeRun over connections that are late and
+// break.
+//
+// Laws: tasks of two starts of the run never run at the same time; no start begins while a machine
+// still has tasks of an earlier one; a launcher that is cut off ends its tasks in time; all
+// launchers that hear the end have the same exit code; 0 means that all tasks of one start ended
+// well; there are no more starts than the budget allows; the run ends.
+#pragma once
+
+#include "apps/sim/simulation.h"
+
+namespace muster::sim {
+
+class RendezvousScenario : public Scenario {
+ public:
+  // What tests of the simulator plant.
+  struct Planted {
+    bool starts_while_others_run = false;  // a launcher says that it is ready while its tasks run
+    bool ignores_silence = false;          // a launcher that is cut off keeps its tasks
+    bool claims_to_have_heard = false;     // a launcher says that it knows of every start
+  };
+  RendezvousScenario() = default;
+  explicit RendezvousScenario(Planted planted) : planted_(planted) {}
+
+  std::string name() const override { return "rendezvous"; }
+  std::string about() const override {
+    return "launchers of several machines start, restart and end a run together";
+  }
+  std::vector<Fault> faults(uint64_t seed) const override;
+  std::string run(uint64_t seed, const std::vector<Fault>& faults, Trace& trace) const override;
+
+ private:
+  Planted planted_;
+};
+
+}  // namespace muster::sim

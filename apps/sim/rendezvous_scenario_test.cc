@@ -1,0 +1,31 @@
+#include "apps/sim/rendezvous_scenario.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "apps/sim/found_seeds.h"
+
+namespace muster::sim {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(RendezvousScenario, NoSeedBreaksALaw) { expect_no_failure(RendezvousScenario(), 500); }
+
+TEST(RendezvousScenario, FindsALauncherThatIsReadyWhileItsTasksRun) {
+  expect_failure(RendezvousScenario({.starts_while_others_run = true}), 500, HasSubstr(""));
+}
+
+TEST(RendezvousScenario, FindsALauncherThatIgnoresSilence) {
+  expect_failure(RendezvousScenario({.ignores_silence = true}), 500,
+                 HasSubstr("a launcher that hears nothing ends its tasks in time"));
+}
+
+// As the launcher did before the simulator found it.
+TEST(RendezvousScenario, FindsALauncherThatReadsOldNews) {
+  expect_failure(RendezvousScenario({.claims_to_have_heard = true}), 2000,
+                 HasSubstr("tasks of two starts of the run never run at the same time"));
+}
+
+}  // namespace
+}  // namespace muster::sim

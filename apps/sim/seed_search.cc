@@ -1,0 +1,73 @@
+#include "apps/sim/seed_search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace muster::sim {
+
+void Trace::add(double seconds, const std::string& line) {
+  if (kept_) lines_.push_back(fmt::format("{:10.3f} s  {}", seconds, line));
+}
+
+std::optional<FailingSeed> find_failure(const Scenario& scenario, uint64_t first, uint64_t count,
+                                        int jobs) {
+  std::atomic<uint64_t> next{0};
+  std::mutex mutex;
+  std::optional<FailingSeed> found;
+  std::atomic<uint64_t> end{count};  // no seed from here on can be the lowest
+  const auto work = [&] {
+    for (uint64_t i = next++; i < end; i = next++) {
+      const std::vector<Fault> faults = scenario.faults(first + i);
+      Trace none;
+      std::string law = scenario.run(first + i, faults, none);
+      if (law.empty()) continue;
+      const std::lock_guard lock(mutex);
+      if (found && found->seed < first + i) continue;
+      found = FailingSeed{first + i, std::move(law), faults};
+      end = i;
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (int job = 0; job < std::max(1, jobs); ++job) threads.emplace_back(work);
+  threads.clear();  // joins them
+  return found;
+}
+
+std::vector<Fault> shrink(const Scenario& scenario, uint64_t seed, std::vector<Fault> faults) {
+  // Halves first, then smaller parts, down to single faults.
+  for (size_t part = std::max<size_t>(faults.size() / 2, 1); part > 0 && !faults.empty();) {
+    bool removed = false;
+    for (size_t from = 0; from < faults.size();) {
+      std::vector<Fault> fewer = faults;
+      const auto begin = fewer.begin() + static_cast<std::ptrdiff_t>(from);
+      fewer.erase(begin, begin + static_cast<std::ptrdiff_t>(std::min(part, fewer.size() - from)));
+      Trace none;
+      if (scenario.run(seed, fewer, none).empty()) {
+        from += part;
+      } else {
+        faults = std::move(fewer);
+        removed = true;
+      }
+    }
+    if (!removed || part > faults.size()) part /= 2;
+  }
+  return faults;
+}
+
+std::string replay(const Scenario& scenario, uint64_t seed, const std::vector<Fault>& faults) {
+  Trace trace(/*kept=*/true);
+  const std::string law = scenario.run(seed, faults, trace);
+  std::string text = fmt::format("{}, seed {}, {} fault{}:\n", scenario.name(), seed, faults.size(),
+                                 faults.size() == 1 ? "" : "s");
+  for (const Fault& fault : faults) text += fmt::format("{:10.3f} s  {}\n", fault.at, fault.text);
+  text += "what happened:\n";
+  for (const std::string& line : trace.lines()) text += line + "\n";
+  return text + (law.empty() ? "all laws hold\n" : "broken law: " + law + "\n");
+}
+
+}  // namespace muster::sim
