@@ -35,6 +35,7 @@ TEST(Command, HelpAndVersion) {
                               "serve ",
                               "train ",
                               "board ",
+                              "sim ",
                               "ls ",
                               "cp ",
                               "cat ",

@@ -283,7 +283,7 @@ class GroupWorld {
     client.barrier("step");
     if (stage_.over()) return;
     task(rank).waits_since.reset();
-    require(std::ssize(come) == tasks(), "a barrier lets nobody through before all have come");
+    require(std::ssize(come) == tasks(), "a barrier lets no member through before all have come");
     require(group >= active_, "no group passes a barrier when a later one has");
     active_ = group;
     const auto same = steps_.emplace(std::pair(group, nth), step).first->second;

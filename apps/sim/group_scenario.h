@@ -2,7 +2,7 @@
 // on a network that delays, loses, repeats and cuts. Tasks that fail start again, each by itself,
 // as a scheduler restarts them, and continue from the last checkpoint.
 //
-// Laws: a barrier lets nobody through before all members have come; when a group has passed a
+// Laws: a barrier lets no member through before all members have come; when a group has passed a
 // barrier, no earlier group passes one; all members of a group make the same step; the steps that
 // count are made once, in order; no wait is longer than its bound; the run ends.
 #pragma once

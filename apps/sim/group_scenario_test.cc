@@ -15,7 +15,7 @@ TEST(GroupScenario, NoSeedBreaksALaw) { expect_no_failure(GroupScenario(), 200);
 
 TEST(GroupScenario, FindsABarrierThatOpensEarly) {
   expect_failure(GroupScenario({.barriers_open_early = true}), 50,
-                 AnyOf(HasSubstr("a barrier lets nobody through before all have come"),
+                 AnyOf(HasSubstr("a barrier lets no member through before all have come"),
                        HasSubstr("all members of a group make the same step")));
 }
 

@@ -129,7 +129,7 @@ class RendezvousWorld {
   struct Machine {
     LauncherPtr launcher{};
     double cut_until = 0, still_until = 0;
-    bool ended_well = false;  // its launcher has ended by itself, and nobody starts it again
+    bool ended_well = false;  // its launcher has ended by itself, and is not started again
   };
 
   void note(const std::string& line) { trace_.add(agenda_.now(), line); }
