@@ -33,8 +33,9 @@ class SlurmJobsTest : public JobCommands {
   }
   ShellOutput tool(const std::string& line) const { return run_shell(environment_ + line); }
 
-  // Waits until the job waits in the queue for its next start, and lets it begin at once: by
-  // default Slurm holds such jobs for two minutes.
+  // Waits until the job waits in the queue for its next start, and lets it begin soon: by default
+  // Slurm holds such jobs for two minutes. In the second of its end a node of newer versions
+  // refuses the job.
   bool is_requeued(const std::string& job, int times) const {
     const auto end = std::chrono::steady_clock::now() + 60s;
     while (status(job).value("restarts", 0) != times ||
@@ -43,7 +44,7 @@ class SlurmJobsTest : public JobCommands {
       std::this_thread::sleep_for(50ms);  // Slurm tells of its queue only when it is asked
     }
     const std::string id = status(job)["id"];
-    while (tool("scontrol update job=" + id + " StartTime=now").code != 0) {
+    while (tool("scontrol update job=" + id + " StartTime=now+2").code != 0) {
       if (std::chrono::steady_clock::now() > end) return false;
       std::this_thread::sleep_for(50ms);  // refused while the job before is cleared away
     }

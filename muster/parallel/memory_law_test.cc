@@ -119,11 +119,13 @@ TEST(MemoryLawTest, OneWorkerNeedsNothingMore) {
   EXPECT_EQ(peak_of({.data_parallel = true}), peak_of({}));
 }
 
-// The gradients lie in the memory that is reduced.
-TEST(MemoryLawTest, SeveralWorkersNeedNothingMoreEither) {
+// The gradients lie in the memory that is reduced. A loop alone keeps the tensor that backward()
+// made where zero_grad() takes gradients away (newer LibTorch): then one weight's gradient is there
+// twice while it is copied.
+TEST(MemoryLawTest, SeveralWorkersNeedOneGradientMoreAtMost) {
   const int64_t alone = peak_of({});
   const int64_t together = peak_of({.workers = 2, .data_parallel = true});
-  EXPECT_LE(together, 2 * (alone + kSlack));
+  EXPECT_LE(together, 2 * (alone + kGradients / kLayers + kSlack));
   EXPECT_GE(together, 2 * 2 * kGradients) << "weights and gradients were not counted";
 }
 

@@ -19,7 +19,14 @@ undefined="undefined (symbol: |reference to [\`'])"
 # What others have, as LibTorch, is undefined there; a label stands for each of it from now on.
 link ,--warn-unresolved-symbols,--no-demangle "$(awk '{ print $2 }' "$archives")" '' >"$work/all" || true
 if grep -E 'duplicate symbol|multiple definition' "$work/all"; then exit 1; fi
-sed -nE "s/.*$undefined([A-Za-z0-9_.]+)'?\$/\2/p" "$work/all" | sort -u | sed '/6muster/d; s/.*/.globl &\n&:/' >"$work/others.s"
+# Newer mold wants thread-local ones in a thread-local section.
+sed -nE "s/.*$undefined([A-Za-z0-9_.]+)'?\$/\2/p" "$work/all" | sort -u | sed '/6muster/d' >"$work/others"
+awk '{ print $2 }' "$archives" | xargs readelf -sW | awk '$4 == "TLS" && $7 == "UND" { print $8 }' | sort -u >"$work/thread_local"
+{
+  comm -23 "$work/others" "$work/thread_local" | sed 's/.*/.globl &\n&:/'
+  echo '.section .tbss,"awT",@nobits'
+  comm -12 "$work/others" "$work/thread_local" | sed 's/.*/.globl &\n.type &,@tls_object\n&:/'
+} >"$work/others.s"
 "${compiler[@]}" -c -o "$work/others.o" "$work/others.s"
 
 # A line for each folder: its place, its archives, those of lower floors.

@@ -142,6 +142,9 @@ SlurmCluster::~SlurmCluster() {
 bool SlurmCluster::start(const Options& options) {
   std::filesystem::create_directories(directory_ / "state");
   std::ofstream(directory_ / "plugstack.conf").flush();
+  // Newer versions of slurmd look for control groups although no plug-in here uses them; a
+  // container may have none.
+  std::ofstream(directory_ / "cgroup.conf") << "CgroupPlugin=disabled\n";
   std::ofstream(directory_ / "slurm.conf") << slurm_conf(options, directory_.path());
   daemons_.push_back(daemon({path_of("slurmctld"), "-D", "-c"}, "slurmctld.log"));
   for (int i = 0; i < options.nodes; ++i) {

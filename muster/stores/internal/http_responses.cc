@@ -95,6 +95,10 @@ Error response_error(const HttpResponse& response, const std::string& what, cons
       advice =
           "check the address and the network; a proxy is named by https_proxy, http_proxy or "
           "all_proxy";
+      // Of OpenSSL 3, at a server that closes the connection when it reads the first bytes of TLS.
+      if (response.problem.find("unexpected eof") != std::string::npos)
+        advice +=
+            "; if the server does not use TLS at this port, write http:// instead of https://";
     } else {
       advice = advice_on_connection(response.problem);
       if (advice.empty() && response.problem.starts_with(kServerSends))
