@@ -6,7 +6,9 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <iterator>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -107,6 +109,17 @@ bool copy_block(const Block& block) {
   }
 }
 
+// Calls `work` with parts of 0 to `count` on as many threads as an operation of LibTorch takes.
+// at::parallel_for() would call it on this thread alone, as this is not compiled for OpenMP.
+void on_all_threads(size_t count, const std::function<void(size_t begin, size_t end)>& work) {
+  constexpr size_t kGrain = 4;  // blocks that are worth a thread
+  const size_t threads = std::clamp<size_t>(count / kGrain, 1, at::get_num_threads());
+  std::vector<std::jthread> others;
+  for (size_t i = 1; i < threads; ++i)
+    others.emplace_back(work, count * i / threads, count * (i + 1) / threads);
+  work(0, count / threads);
+}
+
 bool is_free(const Tensor& copy, const Tensor& tensor) {
   return copy.use_count() == 1 && copy.storage().use_count() == 1 &&
          copy.scalar_type() == tensor.scalar_type() && copy.sizes() == tensor.sizes();
@@ -140,10 +153,9 @@ std::map<std::string, Tensor> StateCopy::of(const std::map<std::string, Tensor>&
     copies_[name] = std::move(copy);
   }
   std::atomic<bool> all_finite = true;
-  constexpr int64_t kGrain = 4;  // blocks that are worth a thread
-  at::parallel_for(0, static_cast<int64_t>(blocks.size()), kGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      if (!copy_block(blocks[static_cast<size_t>(i)])) all_finite = false;
+  on_all_threads(blocks.size(), [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      if (!copy_block(blocks[i])) all_finite = false;
     }
   });
   all_finite_ = all_finite;
