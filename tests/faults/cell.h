@@ -11,12 +11,14 @@
 namespace muster::testing {
 
 struct Cell {
-  int signal;             // SIGKILL, SIGSTOP or SIGTERM
+  int signal;             // SIGKILL, SIGSTOP, SIGTERM, or another blow of blow.h
   std::string victim;     // "worker" (worker 1), "chief" (worker 0) or "launcher"
   std::string phase;      // one of phases()
   std::string transport;  // "shared_memory" or "tcp"
 
   std::string text() const;  // "SIGKILL of the chief, save, tcp"
+  // Whether the process can be struck so: `muster run` writes no files and has no connections.
+  bool possible() const;
 };
 
 struct Measured {

@@ -12,6 +12,7 @@
 #include "muster/base/error.h"
 #include "muster/launch/exit_status.h"
 #include "tests/end_to_end/program.h"
+#include "tests/faults/blow.h"
 #include "tests/faults/cell.h"
 
 namespace muster::testing {
@@ -39,11 +40,10 @@ std::string row(const Cell& cell, const Measured& memory, const Measured& tcp) {
   const auto bits = [](const Measured& measured) {
     return std::string(measured.same_bits ? "same" : "**other**");
   };
-  return fmt::format("| {} | {} | {} | {:.1f} | {:.1f} | {} | {} | {} |\n",
-                     launch::signal_name(cell.signal), cell.victim, cell.phase, memory.seconds,
-                     tcp.seconds, both(memory.named.text(), tcp.named.text()),
-                     both(code_text(memory.code), code_text(tcp.code)),
-                     both(bits(memory), bits(tcp)));
+  return fmt::format(
+      "| {} | {} | {} | {:.1f} | {:.1f} | {} | {} | {} |\n", blow_name(cell.signal), cell.victim,
+      cell.phase, memory.seconds, tcp.seconds, both(memory.named.text(), tcp.named.text()),
+      both(code_text(memory.code), code_text(tcp.code)), both(bits(memory), bits(tcp)));
 }
 
 struct Options {
@@ -62,11 +62,12 @@ bool wanted(const Cell& cell, const std::vector<std::string>& only) {
 
 std::vector<Cell> rows(const Options& options) {
   std::vector<Cell> all;
-  for (const int signal : {SIGKILL, SIGSTOP, SIGTERM}) {
+  for (const int signal :
+       {SIGKILL, SIGSTOP, SIGTERM, kCutConnections, kDiskFull, kTenTimesSlower}) {
     for (const char* victim : {"worker", "chief", "launcher"}) {
       for (const std::string& phase : phases()) {
         const Cell cell{signal, victim, phase, ""};
-        if (wanted(cell, options.only)) all.push_back(cell);
+        if (cell.possible() && wanted(cell, options.only)) all.push_back(cell);
       }
     }
   }

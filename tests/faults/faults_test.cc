@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/faults/blow.h"
 #include "tests/faults/cell.h"
 
 namespace muster::testing {
@@ -18,6 +19,11 @@ namespace {
 const std::vector<Cell>& cells() {
   static const std::vector<Cell> all = {{SIGSTOP, "worker", "step", "shared_memory"},
                                         {SIGKILL, "worker", "join", "tcp"},
+                                        {kTenTimesSlower, "worker", "step", "shared_memory"},
+                                        {kCutConnections, "worker", "step", "shared_memory"},
+                                        {kCutConnections, "chief", "step", "tcp"},
+                                        {kDiskFull, "chief", "step", "tcp"},
+                                        {kDiskFull, "worker", "save", "shared_memory"},
                                         {SIGKILL, "worker", "connect", "tcp"},
                                         {SIGKILL, "chief", "evaluate", "shared_memory"},
                                         {SIGKILL, "chief", "save", "shared_memory"},

@@ -4,8 +4,10 @@
 // With FAULT_STEPS it makes so many steps, at its leisure, and the chief says when it has made
 // each. With FAULT_SERVED it trains on parameter servers, which wait that many seconds for a task
 // that may be started again. With FAULT_KERAS, a file, it is a fit() on parameter servers, whose
-// backups fail while the file is there. Without them it is a program as any other.
+// backups fail while the file is there. When the file FAULT_TRIGGER appears, the task FAULT_STRUCK
+// strikes itself with FAULT_BLOW (blow.h). Without them it is a program as any other.
 #include <muster/muster.h>
+#include <sys/socket.h>
 #include <torch/types.h>
 
 #include <atomic>
@@ -138,6 +140,36 @@ class PausingFiles final : public FaultFileSystem {
   const int64_t step_ = variable("FAULT_PHASE") == "write" ? kWrittenStep : kSaveEvery;
 };
 
+// All files of a task that has to do with its disk.
+PausingFiles& own_files() {
+  static PausingFiles files;
+  return files;
+}
+
+bool is_disk_full_some_day() { return variable("FAULT_BLOW") == "disk full"; }
+
+// Both sides see the end of each connection of this process.
+void cut_connections() {
+  constexpr int kMostDescriptors = 4096;
+  for (int fd = 3; fd < kMostDescriptors; ++fd) {
+    sockaddr_storage peer{};
+    socklen_t size = sizeof peer;
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) == 0)
+      ::shutdown(fd, SHUT_RDWR);
+  }
+}
+
+// Waits for the file that says when, and strikes this process.
+void strike_when_told() {
+  if (variable("FAULT_STRUCK") != own_task() || variable("FAULT_TRIGGER").empty()) return;
+  std::thread([] {
+    // A look each 2 ms: the phase lasts for 700 ms.
+    while (!std::filesystem::exists(variable("FAULT_TRIGGER")))
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    is_disk_full_some_day() ? own_files().set_plan({.no_space_from = 0}) : cut_connections();
+  }).detach();
+}
+
 class PhaseHook final : public Hook {
  public:
   void after_step(const StepInfo& info) override {
@@ -225,17 +257,18 @@ void fit_on_servers(const Flags& flags) {
 
 void program(const Flags& flags) {
   if (!variable("FAULT_KERAS").empty()) return fit_on_servers(flags);
+  strike_when_told();
   reach("start");
   reach("join", std::chrono::milliseconds(0));
   // A process that is struck while it joins must still be waiting for the others.
   if (variable("FAULT_PHASE") == "join" && !is_struck("join")) std::this_thread::sleep_for(kLate);
-  PausingFiles files;
-  Estimator estimator(model_fn, {.model_dir = flags.model_dir,
-                                 .random_seed = 3,
-                                 .save_checkpoints_steps = save_every(),
-                                 .train_distribute = strategy(),
-                                 .join_timeout = Seconds(kJoinSeconds),
-                                 .fs = writes_slowly() ? &files : nullptr});
+  Estimator estimator(model_fn,
+                      {.model_dir = flags.model_dir,
+                       .random_seed = 3,
+                       .save_checkpoints_steps = save_every(),
+                       .train_distribute = strategy(),
+                       .join_timeout = Seconds(kJoinSeconds),
+                       .fs = writes_slowly() || is_disk_full_some_day() ? &own_files() : nullptr});
   train_and_evaluate(estimator,
                      {.input_fn = [] { return points().shuffle(256).repeat().batch(16); },
                       .max_steps = is_served() ? kServedSteps : steps(),

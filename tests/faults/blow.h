@@ -1,0 +1,36 @@
+// What strikes a process of a run: a signal, or something that the tester or the process itself
+// does. Thread safety: free functions; a Brake has a thread of its own.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <thread>
+
+namespace muster::testing {
+
+// Numbers that no signal has.
+inline constexpr int kCutConnections = 1001;  // all connections of the process are closed
+inline constexpr int kDiskFull = 1002;        // its files fail from now on, for lack of space
+inline constexpr int kTenTimesSlower = 1003;  // it gets a tenth of the time
+
+// "SIGKILL", "connections cut", "disk full", "ten times slower".
+std::string blow_name(int blow);
+// Whether the process does it itself, when the file FAULT_TRIGGER is there.
+inline bool strikes_itself(int blow) { return blow == kCutConnections || blow == kDiskFull; }
+
+// The process stands still for nine tenths of the time, for as long as this lives.
+class Brake {
+ public:
+  explicit Brake(pid_t process);
+  // The process runs on.
+  ~Brake();
+  Brake(const Brake&) = delete;
+  Brake& operator=(const Brake&) = delete;
+
+ private:
+  const pid_t process_;
+  std::jthread thread_;
+};
+
+}  // namespace muster::testing
