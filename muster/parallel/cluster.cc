@@ -56,6 +56,7 @@ class Handle final : public DataParallelModule {
     impl_->check_ready();
     wrapped_.sync->prepare();
   }
+  void count_forward() override { wrapped_.sync->count_forward(); }
   void pause() override { wrapped_.sync->pause(); }
   void resume() override { wrapped_.sync->resume(); }
   void sync_buffers() override {
@@ -144,9 +145,11 @@ void Cluster::Impl::sync_buffers() const {
 void Cluster::Impl::join() {
   check_ready();
   if (alone()) return;
+  int64_t forwards = 0;
+  for (const Wrapped& wrapped : modules_) forwards += wrapped.sync->forwards();
   try {
     for (;;) {
-      const CallMeeting::Met met = meeting_.meet_joined();
+      const CallMeeting::Met met = meeting_.meet_joined(forwards);
       if (met.active == 0) break;
       if (met.kind == Kind::kBackward) {
         modules_.at(static_cast<size_t>(met.number)).sync->join_backward();
@@ -174,6 +177,7 @@ void Cluster::Impl::join() {
     }
     share_newest();
     sync_buffers();
+    for (const Wrapped& wrapped : modules_) wrapped.sync->forget_forwards();
   } catch (const Error& error) {
     fail(error);
     throw;

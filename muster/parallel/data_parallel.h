@@ -34,6 +34,7 @@ class MUSTER_EXPORT DataParallelModule {
   virtual ~DataParallelModule() = default;
   // Before a forward, and around backwards whose gradients stay with their worker.
   virtual void prepare() = 0;
+  virtual void count_forward() = 0;
   virtual void pause() = 0;
   virtual void resume() = 0;
   virtual void sync_buffers() = 0;
@@ -64,6 +65,7 @@ class DataParallel {
   // net(x) is net->forward(x).
   template <typename... Args>
   auto operator()(Args&&... args) const {
+    module_->count_forward();
     return operator->()->forward(std::forward<Args>(args)...);
   }
   // net->encode(x): any member.

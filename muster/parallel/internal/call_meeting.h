@@ -9,9 +9,12 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "muster/collectives/communicator.h"
 #include "muster/distribute/replica.h"
+#include "muster/parallel/internal/weight_sample.h"
 
 namespace muster::inline v0_1::internal {
 
@@ -24,6 +27,10 @@ class CallMeeting {
     Kind kind = Kind::kOther;
     int number = 0;      // of the module or the checkpoint that it is about, below kMostNumbers
     std::string text{};  // "backward() of \"net\"", for messages
+    // Of a backward(): of the weights as the worker comes to it, and of the forwards of its module
+    // since the backward() before it.
+    WeightSample sample{};
+    int64_t forwards = 0;
   };
   // What all workers say together.
   struct Met {
@@ -39,7 +46,8 @@ class CallMeeting {
   // Announces the call, and does not wait for the others.
   void begin(const Call& call);
   // Waits for them. Throws InvalidArgument on every worker where two make different calls, naming
-  // both.
+  // both, and where weights differ in a backward(). Warns on all workers, once for a module, of a
+  // worker that seems to have left out a backward().
   Met end();
   // Both.
   Met meet(const Call& call) {
@@ -50,7 +58,8 @@ class CallMeeting {
   // before all have them: the others would be told of a lost worker instead.
   [[noreturn]] void refuse_together(const std::string& message, const std::string& hint);
   // A worker that has joined meets the next call of the others; active is 0 where all have joined.
-  Met meet_joined();
+  // `forwards`: of all its modules since their last backward().
+  Met meet_joined(int64_t forwards);
 
   // The module whose buckets leave during the backward() under way; nullptr: none's.
   const void* leader = nullptr;
@@ -58,12 +67,24 @@ class CallMeeting {
   bool stop() const { return stop_; }
 
  private:
-  void send(int64_t active, int64_t code);
+  void send();
+  std::string worker_name() const { return replica_.place().name(); }
   [[noreturn]] void throw_different();
+  // Of a backward() of module `number`.
+  void compare_weights(int64_t active);
+  void compare_forwards(int64_t active, int number);
+  // What each worker brought to the call, by rank.
+  struct Account;
+  std::vector<Account> gather_accounts();
+  [[noreturn]] void throw_weights_differ();
+  void warn_of_left_out();
 
   distribute::Replica& replica_;
   const std::function<bool()> asked_to_stop_;
-  std::string text_;  // of the call that was announced last
+  Call call_;                 // that was announced last
+  bool joined_ = false;       // no call, but meet_joined()
+  std::set<int> told_;        // modules whose forwards were compared in detail
+  bool told_joined_ = false;  // the same of workers that had joined
   Tensor numbers_;
   Work work_;
   bool stop_ = false;

@@ -36,6 +36,9 @@ std::string describe_memory(const std::pair<std::string, Tensor>& weight) {
 // The numbers that travel with the gradients: whether this worker has data.
 constexpr int kHeadNumbers = 1;
 
+// On a GPU: how many backwards there are from one comparison of weights to the next.
+constexpr int64_t kSampleEvery = 16;
+
 }  // namespace
 
 struct GradientSync::Hook : torch::autograd::FunctionPostHook {
@@ -190,6 +193,16 @@ CallMeeting::Call GradientSync::call(CallMeeting::Kind kind) const {
                           options_.name)};
 }
 
+CallMeeting::Call GradientSync::backward_call() const {
+  CallMeeting::Call made = call(CallMeeting::Kind::kBackward);
+  made.forwards = forwards_;
+  // All workers have counted the same. To read from a GPU costs a wait for it.
+  const int64_t number = backwards_ + joined_backwards_;
+  const int64_t every = options_.device.is_cpu() ? 1 : kSampleEvery;
+  if (number % every == 0) made.sample = sample_weights(weights_, number / every);
+  return made;
+}
+
 void GradientSync::share(int root) {
   for (const Tensor& value : module_->parameters()) share_value(replica_, value, root);
   for (const Tensor& value : module_->buffers()) share_value(replica_, value, root);
@@ -232,6 +245,10 @@ void GradientSync::prepare() {
   for (const Tensor& buffer : module_->buffers()) share_value(replica_, buffer, 0);
 }
 
+void GradientSync::count_forward() {
+  if (pauses_ == 0 && at::GradMode::is_enabled() && module_->is_training()) ++forwards_;
+}
+
 void GradientSync::check_no_step() const {
   if (!watch_.changed()) return;
   throw invalid_argument(
@@ -243,6 +260,7 @@ void GradientSync::check_no_step() const {
 }
 
 void GradientSync::on_gradient(size_t parameter) {
+  if (pauses_ > 0) forwards_ = 0;
   if (pauses_ > 0) watch_.note(parameter, weights_[parameter].second);
   if (pauses_ > 0 || doing_ != Doing::kNothing) return;
   if (at::GradMode::is_enabled()) {
@@ -255,7 +273,7 @@ void GradientSync::on_gradient(size_t parameter) {
   if (meeting_.leader == nullptr && norms_.size() == 0) {
     meeting_.leader = this;
     doing_ = Doing::kLeads;
-    meeting_.begin(call(CallMeeting::Kind::kBackward));
+    meeting_.begin(backward_call());
   } else {
     doing_ = Doing::kFollows;
   }
@@ -269,7 +287,7 @@ void GradientSync::finish_backward() {
   const Doing done = std::exchange(doing_, Doing::kNothing);
   if (meeting_.leader == this) meeting_.leader = nullptr;
   torch::NoGradGuard no_grad;
-  if (done == Doing::kFollows) meeting_.begin(call(CallMeeting::Kind::kBackward));
+  if (done == Doing::kFollows) meeting_.begin(backward_call());
   // Before the sums are waited for: another worker that is elsewhere does not send its part.
   const CallMeeting::Met met = meeting_.end();
   reducer_->take_earlier();
@@ -277,6 +295,7 @@ void GradientSync::finish_backward() {
   spread_gradients();
   watch_.clear();
   ++backwards_;
+  forwards_ = 0;
 }
 
 void GradientSync::spread_gradients() {
@@ -289,6 +308,7 @@ void GradientSync::spread_gradients() {
 void GradientSync::join_backward() {
   reducer_->begin();
   replica_.group().explained([&] { reducer_->finish({0}); });
+  ++joined_backwards_;
 }
 
 }  // namespace muster::inline v0_1::internal

@@ -51,6 +51,8 @@ class GradientSync : public std::enable_shared_from_this<GradientSync> {
 
   // Call before a forward: takes notice of parameters that the program added, froze or moved.
   void prepare();
+  // Call before a forward that a backward() may follow.
+  void count_forward();
   // While it is above 0 gradients stay with their worker.
   void pause() { ++pauses_; }
   void resume() { --pauses_; }
@@ -58,6 +60,9 @@ class GradientSync : public std::enable_shared_from_this<GradientSync> {
   void join_backward();
 
   int64_t backwards() const { return backwards_; }
+  // In training and outside of no_sync(), since the last backward().
+  int64_t forwards() const { return forwards_; }
+  void forget_forwards() { forwards_ = 0; }
   const std::string& name() const { return options_.name; }
   const torch::nn::Module& module() const { return *module_; }
 
@@ -75,6 +80,8 @@ class GradientSync : public std::enable_shared_from_this<GradientSync> {
   // Connects SyncBatchNorm layers that the module has got.
   void connect_norms();
   CallMeeting::Call call(CallMeeting::Kind kind) const;
+  // The same of a backward(), with what it compares between workers.
+  CallMeeting::Call backward_call() const;
   // Throws where an optimizer's step used gradients that were not averaged.
   void check_no_step() const;
   // A gradient of a backward(), and its end.
@@ -98,6 +105,8 @@ class GradientSync : public std::enable_shared_from_this<GradientSync> {
   enum class Doing { kNothing, kLeads, kFollows };
   Doing doing_ = Doing::kNothing;
   int64_t backwards_ = 0;
+  int64_t joined_backwards_ = 0;
+  int64_t forwards_ = 0;
 };
 
 }  // namespace muster::inline v0_1::internal
