@@ -12,6 +12,7 @@
 #include "benchmarks/support/layers_by_hand.h"
 #include "benchmarks/support/step_pacer.h"
 #include "benchmarks/support/step_pacer_hook.h"
+#include "muster/base/allocator.h"
 #include "muster/base/error.h"
 #include "muster/tensor/threads.h"
 
@@ -169,6 +170,8 @@ void add_options(CLI::App& app, Entry& entry) {
 
 void take_part(const Entry& entry) {
   set_threads(1);
+  // As Muster does for a run of its own: a loop alone, and Python's programs, have it too.
+  keep_freed_memory();
   if (entry.way == "fit") {
     fit(entry);
   } else if (entry.way == "loop") {

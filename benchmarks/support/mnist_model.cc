@@ -15,6 +15,7 @@
 #include "benchmarks/support/python_peer.h"
 #include "benchmarks/support/step_pacer.h"
 #include "benchmarks/support/step_pacer_hook.h"
+#include "muster/base/allocator.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 
@@ -328,6 +329,8 @@ Settings parse(int argc, char** argv) {
 
 void take_part(const Settings& settings) {
   set_threads(1);
+  // As Muster does for a run of its own: a loop alone, and Python's programs, have it too.
+  keep_freed_memory();
   if (settings.way == kEstimator) {
     train_with_estimator(settings);
   } else if (settings.way == kEvaluate) {

@@ -2,6 +2,7 @@
 // Thread safety: any number of threads push and pop.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -39,11 +40,18 @@ class BlockingQueue {
   std::optional<T> pop() {
     std::unique_lock lock(mutex_);
     has_entry_.wait(lock, [&] { return closed_ || !entries_.empty(); });
-    if (entries_.empty()) return std::nullopt;
-    std::optional<T> entry(std::move(entries_.front()));
-    entries_.pop_front();
-    has_room_.notify_one();
-    return entry;
+    return take();
+  }
+
+  // The same, but looks from time to time whether to give up; nothing then either.
+  template <typename GiveUp>
+  std::optional<T> pop(const GiveUp& give_up) {
+    constexpr auto kLook = std::chrono::milliseconds(20);
+    std::unique_lock lock(mutex_);
+    while (!has_entry_.wait_for(lock, kLook, [&] { return closed_ || !entries_.empty(); })) {
+      if (give_up()) return std::nullopt;
+    }
+    return take();
   }
 
   // No entry gets in any more; those inside can still be popped.
@@ -52,6 +60,11 @@ class BlockingQueue {
     closed_ = true;
     has_room_.notify_all();
     has_entry_.notify_all();
+  }
+
+  bool closed() const {
+    const std::lock_guard lock(mutex_);
+    return closed_;
   }
 
   // close(), and the entries inside are dropped.
@@ -67,8 +80,17 @@ class BlockingQueue {
   }
 
  private:
+  // While the mutex is held.
+  std::optional<T> take() {
+    if (entries_.empty()) return std::nullopt;
+    std::optional<T> entry(std::move(entries_.front()));
+    entries_.pop_front();
+    has_room_.notify_one();
+    return entry;
+  }
+
   const size_t capacity_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable has_room_;
   std::condition_variable has_entry_;
   std::deque<T> entries_;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -10,6 +12,7 @@
 #include "muster/base/error.h"
 #include "muster/data/internal/element_row.h"
 #include "muster/data/internal/positioned_source.h"
+#include "muster/data/own_reader.h"
 
 namespace muster::inline v0_1::data {
 namespace {
@@ -45,6 +48,9 @@ class QueueSource final : public internal::PositionedSource {
 };
 
 }  // namespace
+
+// How often a wait for an element looks whether anybody wants it.
+constexpr std::chrono::milliseconds kLook{20};
 
 struct ElementQueue::Impl {
   ElementQueueOptions options{};
@@ -99,8 +105,12 @@ void ElementQueue::fail(std::exception_ptr error) { impl_->close(std::move(error
 std::optional<Element> ElementQueue::pop() {
   std::unique_lock lock(impl_->mutex);
   const Seconds limit = impl_->options.pop_timeout;
-  if (!impl_->has_element.wait_for(lock, limit,
-                                   [&] { return impl_->closed || !impl_->elements.empty(); })) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  const auto ready = [&] { return impl_->closed || !impl_->elements.empty(); };
+  while (!impl_->has_element.wait_for(lock, kLook, ready)) {
+    if (reading_is_over())
+      throw Error(ErrorKind::kCancelled, "the iterator that reads the queue is being destroyed");
+    if (std::chrono::steady_clock::now() < deadline) continue;
     throw Error(
         ErrorKind::kTimeout, fmt::format("the queue gave no element for {} s", limit.count()),
         "close() it at the end of the data; ElementQueueOptions::pop_timeout sets the limit");

@@ -57,8 +57,8 @@ class MUSTER_EXPORT ElementQueue {
 // which a run that continues learns the shapes for its model. On several workers each worker has
 // its own queue and reads all of it, and positions belong to the same number of workers. The error
 // of fail() is thrown at its position, and the data ends after it. A pass of repeat() continues
-// with the queue. An iterator with prefetch() waits in its destructor until an element comes, the
-// queue is closed, or pop_timeout is over: close the queue before you destroy it. Throws
+// with the queue. If the pipeline ends with prefetch(), request_stop(), RunConfig::cancelled,
+// ClusterOptions::cancelled and signals also end a run that waits for an element. Throws
 // InvalidArgument without a queue.
 MUSTER_EXPORT Dataset from_queue(std::shared_ptr<ElementQueue> queue);
 

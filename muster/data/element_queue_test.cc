@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -11,6 +12,8 @@
 #include "muster/base/error_of.h"
 #include "muster/data/distribute.h"
 #include "muster/data/internal/test_numbers.h"
+#include "muster/data/own_reader.h"
+#include "muster/data/stop_scope.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data {
@@ -77,6 +80,52 @@ TEST(ElementQueueTest, AnErrorOfTheProducerIsThrownAfterWhatItPushed) {
   EXPECT_EQ(number(*iterator->next()), 1);
   EXPECT_THAT(error_of([&] { (void)iterator->next(); }).what(), HasSubstr("the camera is gone"));
   EXPECT_FALSE(iterator->next());
+}
+
+TEST(ElementQueueTest, AnIteratorThatWaitsCanBeStoppedAndDestroyed) {
+  const auto queue = std::make_shared<ElementQueue>();
+  for (int64_t i = 0; i < 3; ++i) queue->push(element_with(i));
+  std::atomic<bool> asked = false;
+  std::unique_ptr<Iterator> iterator;
+  {
+    const StopScope scope([&] { return asked.load(); });
+    iterator = from_queue(queue).prefetch(2).with_options({}).iterator();
+  }
+  EXPECT_EQ(number(*iterator->next()), 0);
+  asked = true;
+  // What is there, or comes before the wait is given up, is still read.
+  for (int64_t i = 1; i < 3; ++i) {
+    std::optional<Element> element;
+    while (!element) element = iterator->next();
+    EXPECT_EQ(number(*element), i);
+  }
+  EXPECT_FALSE(iterator->next());
+  EXPECT_EQ(iterator->position().elements_total, 3);
+  queue->push(element_with(3));
+  std::optional<Element> element;
+  while (!element) element = iterator->next();
+  EXPECT_EQ(number(*element), 3) << "it can be read on";
+  // It waits again: its destructor ends that.
+  EXPECT_FALSE(iterator->next());
+}
+
+TEST(ElementQueueTest, AReaderOfYourOwnLearnsThatNobodyWaits) {
+  std::atomic<bool> waits = false, learned = false;
+  const auto wait = [&]() -> std::optional<Element> {
+    waits = true;
+    while (!reading_is_over()) std::this_thread::yield();
+    learned = true;
+    throw std::runtime_error("nobody waits");
+  };
+  {
+    const StopScope scope([&] { return waits.load(); });
+    const auto iterator =
+        from_reader([&] { return OwnReader{.next = wait}; }).prefetch(1).iterator();
+    EXPECT_FALSE(iterator->next());
+    EXPECT_FALSE(learned);
+  }
+  EXPECT_TRUE(learned);
+  EXPECT_FALSE(reading_is_over());
 }
 
 TEST(ElementQueueTest, WaitsEndByClosingAndByTime) {

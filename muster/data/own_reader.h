@@ -37,6 +37,12 @@ struct OwnReader {
 // the first element, for a reader without `next`, and for one of `save` and `restore` alone.
 MUSTER_EXPORT Dataset from_reader(std::function<OwnReader()> make);
 
+// Whether the iterator for which this thread reads is being destroyed: the next element is not
+// needed any more. A function of your own reader or generator that waits for data calls this from
+// time to time. If it is true, the function throws an exception, which is dropped. False outside of
+// such functions.
+MUSTER_EXPORT bool reading_is_over();
+
 // Makes elements of a table: element i, of `size`, is row(i). Several threads call `row` at once;
 // the element has memory of its own. Throws InvalidArgument for a negative size or an empty
 // function.

@@ -8,6 +8,8 @@
 
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
+#include "muster/data/element_queue.h"
+#include "muster/data/own_reader.h"
 #include "muster/estimator/testing/test_model.h"
 #include "muster/loop/scope.h"
 #include "muster/train/checkpoint_writer.h"
@@ -93,6 +95,63 @@ TEST(StopTest, ARequestEndsTheRunsUnderWayAndNoLaterOnes) {
   const auto ask = std::make_shared<AfterStep>(5, [] { request_stop(); });
   EXPECT_TRUE(estimator.train(batches_without_end, {.max_steps = kNever, .hooks = {ask}}).stopped);
   EXPECT_EQ(estimator.train(batches_without_end, {.max_steps = 20}).global_step, 20);
+}
+
+// A queue that gives some batches of examples and stays open.
+std::shared_ptr<data::ElementQueue> queue_of(int64_t batches) {
+  const auto queue = std::make_shared<data::ElementQueue>();
+  const auto iterator = examples(12 * batches).iterator();
+  while (auto element = iterator->next()) queue->push(*std::move(element));
+  return queue;
+}
+
+TEST(StopTest, AWaitForDataEnds) {
+  TempDirectory temp;
+  Estimator estimator(two_layers, quiet_config(temp / "m"), kParams);
+  const auto queue = queue_of(4);
+  const InputFn input = [&] { return data::from_queue(queue).batch(12).prefetch(1); };
+  const auto ask = std::make_shared<AfterStep>(4, [] { request_stop(); });
+  const TrainResult result = estimator.train(input, {.max_steps = kNever, .hooks = {ask}});
+  EXPECT_TRUE(result.stopped);
+  EXPECT_EQ(result.global_step, 4);
+  EXPECT_EQ(latest(temp / "m").global_step, 4);
+  const Requests requests;
+  // It waits for its first batch.
+  const TrainResult second = estimator.train(input, {.max_steps = kNever});
+  EXPECT_TRUE(second.stopped);
+  EXPECT_EQ(second.steps, 0);
+  const auto eval_queue = queue_of(1);
+  EXPECT_EQ(error_of([&] {
+              estimator.evaluate([&] { return data::from_queue(eval_queue).batch(6).prefetch(1); });
+            }).kind(),
+            ErrorKind::kCancelled);
+}
+
+TEST(StopTest, AWaitForDataEndsWhileStepsAreMade) {
+  TempDirectory temp;
+  std::atomic<bool> waits = false, trained = false;
+  const auto queue = queue_of(3);
+  const InputFn input = [&] {
+    return data::from_reader([&] {
+             return data::OwnReader{.next = [&]() -> std::optional<Element> {
+               if (auto element = queue->pop()) return element;
+               waits = true;
+               while (!data::reading_is_over()) std::this_thread::yield();
+               throw std::runtime_error("nobody waits");
+             }};
+           })
+        .batch(12)
+        .prefetch(1);
+  };
+  queue->close();
+  const Requests requests([&] { return waits && trained; });
+  const auto after = std::make_shared<AfterStep>(3, [&] { trained = true; });
+  const TrainResult result = Estimator(two_layers, quiet_config(temp / "m"), kParams)
+                                 .train(input, {.max_steps = kNever, .hooks = {after}});
+  EXPECT_TRUE(result.stopped);
+  EXPECT_FALSE(result.end_of_input);
+  EXPECT_EQ(result.global_step, 3);
+  EXPECT_EQ(latest(temp / "m").global_step, 3);
 }
 
 TEST(StopTest, OneWorkerIsAskedAndAllEndAfterTheSameStep) {

@@ -9,6 +9,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/data/stop_scope.h"
 #include "muster/distribute/replica_input.h"
 #include "muster/loop/internal/data_progress.h"
 #include "muster/loop/internal/loop.h"
@@ -29,6 +30,7 @@ class DistributedDataset::Pass {
         parts_(loop_->num_local_replicas()) {
     loop_->each("a pass over a distributed data set", [&](Replica& replica, size_t local) {
       Part& part = parts_[local];
+      const data::StopScope stops_waits([loop = loop_.get()] { return loop->stops_by_itself(); });
       // batch(n) of a data set that describes all data means n over all replicas.
       part.input.emplace(
           replica, dataset, for_this_process,
@@ -87,7 +89,10 @@ class DistributedDataset::Pass {
     });
     *out = PerReplica<Batch>(std::move(batches));
     const auto progress = progress_.lock();
-    if (!any && progress) {
+    // A wait for data ends where this task is asked to stop; then the pass is not over. Several
+    // replicas count the same passes, and are not all asked at once.
+    const bool stopped = loop_->first().place().replicas() == 1 && loop_->stops_by_itself();
+    if (!any && progress && !stopped) {
       ++progress->completed;
       if (progress->current.get() == this) progress->current.reset();
     }

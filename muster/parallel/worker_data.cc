@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "muster/base/error.h"
+#include "muster/data/stop_scope.h"
 #include "muster/parallel/internal/worker_data_impl.h"
 
 namespace muster::inline v0_1 {
@@ -19,6 +20,7 @@ WorkerData::Impl::Impl(std::shared_ptr<Cluster::Impl> cluster, Dataset dataset)
 }
 
 void WorkerData::Impl::open() {
+  const data::StopScope stops_waits([cluster = cluster_.get()] { return cluster->cancelled(); });
   input_.emplace(cluster_->replica(), dataset_, /*for_this_process=*/false,
                  data::DistributeOptions{.global_batches = true, .pass = pass_});
 }
@@ -40,7 +42,7 @@ std::optional<Batch> WorkerData::Impl::next() {
           "repeat() before batch(), or drop_remainder in the options of batch()");
     }
   }
-  ended_ = !element;
+  ended_ = !element && !cluster_->cancelled();  // it stops waiting for data then
   if (!element) return std::nullopt;
   return to_batch(*element);
 }

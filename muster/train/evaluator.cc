@@ -7,6 +7,7 @@
 #include "muster/base/error.h"
 #include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
+#include "muster/data/stop_scope.h"
 #include "muster/distribute/replica_threads.h"
 #include "muster/tensor/device_copier.h"
 #include "muster/tensor/libtorch.h"
@@ -271,6 +272,7 @@ EvalResult evaluate_with(HookList& hooks, ModelRunner& runner, Replica& replica,
   const DeviceScope here(replica.device());
   const DeviceCopier copy(replica.device());
   if (replica.is_chief() && loop.load) loop.load(runner);
+  const data::StopScope stops_waits(loop.interrupted);
   const Dataset dataset = loop.input_fn(InputContext());
   const auto iterator =
       (n == 1 ? dataset : dataset.shard(n, replica.replica_id())).iterator({.seed = loop.seed});
@@ -280,7 +282,14 @@ EvalResult evaluate_with(HookList& hooks, ModelRunner& runner, Replica& replica,
     element = !loop.steps || index < *loop.steps ? iterator->next() : std::nullopt;
     return element.has_value();
   };
+  int64_t made = 0;
+  const auto check_interrupted = [&] {
+    if (!loop.interrupted || !loop.interrupted()) return;
+    throw Error(ErrorKind::kCancelled, fmt::format("evaluation was stopped after {} batch{}", made,
+                                                   made == 1 ? "" : "es"));
+  };
   bool has_data = next();
+  if (!has_data) check_interrupted();
   // The first batch is the chief's: if it has none, no task has one.
   const json start = from_chief(replica, "evaluate",
                                 {{"has_data", has_data}, {"global_step", runner.global_step()}});
@@ -297,14 +306,10 @@ EvalResult evaluate_with(HookList& hooks, ModelRunner& runner, Replica& replica,
   BatchMetrics measured;
   // An evaluation that failed may have left some.
   runner.summaries().clear();
-  for (int64_t made = 0; has_data;
-       index += n, has_data = !ended_by_hook(hooks, replica) && next()) {
+  for (; has_data; index += n, has_data = !ended_by_hook(hooks, replica) && next()) {
     if (replica.is_chief()) tell_of_no_end(dataset, loop, made);
     replica.group().check_failure();
-    if (loop.interrupted && loop.interrupted()) {
-      throw Error(ErrorKind::kCancelled, fmt::format("evaluation was stopped after {} batch{}",
-                                                     made, made == 1 ? "" : "es"));
-    }
+    check_interrupted();
     const Batch batch = to_batch(copy(*element));
     runner.summaries().begin({.due = static_cast<bool>(loop.summarize),
                               .first = replica.is_chief(),
@@ -314,6 +319,7 @@ EvalResult evaluate_with(HookList& hooks, ModelRunner& runner, Replica& replica,
     ++made;
     if (loop.after_batch && replica.place().local == 0) loop.after_batch(index + 1);
   }
+  check_interrupted();  // the data may have ended for it
   EvalResult result = measured.merge(replica);
   result["global_step"] = static_cast<double>(runner.global_step());
   if (loop.summarize) {

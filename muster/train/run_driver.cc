@@ -34,7 +34,10 @@ RunDriver::End RunDriver::run(const Plan& plan) {
   while (end == End::kOver && pace_.begin_step(engine_.step(), plan.last_step)) {
     const StepResult made = course_.make_step();
     if (!made.any_data) {
-      end = End::kNoMoreData;
+      // A wait for data ends where the run is to stop.
+      const bool asked = made.stop || stops_alone();
+      if (asked) end_on_request();
+      end = asked ? End::kAsked : End::kNoMoreData;
       break;
     }
     course_.after_step(made);

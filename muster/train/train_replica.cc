@@ -9,6 +9,7 @@
 #include "muster/base/error.h"
 #include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
+#include "muster/data/stop_scope.h"
 #include "muster/distribute/agree.h"
 #include "muster/distribute/replica_input.h"
 #include "muster/files/file_systems.h"
@@ -88,6 +89,11 @@ class Run final : public RunCourse {
     }
     if (!in_memory && options_.max_steps && engine_.step() >= *options_.max_steps)
       return nothing_to_do();
+    const std::function<bool()> asked = [told = options_.start.cancelled,
+                                         asked = options_.asked_to_end] {
+      return (told && told()) || (asked && asked());
+    };
+    const data::StopScope stops_waits(asked);
     const Dataset given = input_fn(replica_.input_context());
     const Dataset dataset = elastic_ ? ElasticMember::divide_rows(given) : given;
     const bool anew = options_.earlier_call && options_.earlier_call->input_ended &&
@@ -98,6 +104,8 @@ class Run final : public RunCourse {
       return input_->agree_on_form();
     };
     if (!open(anew ? next_pass(engine_) : 0)) {
+      if (asked())
+        throw Error(ErrorKind::kCancelled, "stopped while it waited for its first batch");
       if (!pace_->needs_data()) return without_data(dataset);
       throw invalid_argument(
           "the input function gave no data: " + dataset.describe(),

@@ -75,9 +75,10 @@ std::unique_ptr<Stream<T>> reorder(const Node& node, std::unique_ptr<Stream<T>> 
 
 using ElementStream = std::unique_ptr<Stream<StreamElement>>;
 
-ElementStream ahead(ElementStream stream, int64_t count) {
+ElementStream ahead(ElementStream stream, int64_t count,
+                    std::shared_ptr<const std::function<bool()>> asked = nullptr) {
   if (count <= 0) return stream;
-  return std::make_unique<PrefetchStream>(std::move(stream), count);
+  return std::make_unique<PrefetchStream>(std::move(stream), count, std::move(asked));
 }
 
 // The prefetches of an addressable chain. They are moved after the batch: before it there are only
@@ -148,7 +149,8 @@ ElementStream open_cache(const Node& node, const Cache& cache, ElementStream inp
 
 // Opens a stage that reads one input, which is open.
 ElementStream open_selection(const NodePtr& node, ElementStream input, const Run& run) {
-  if (const auto* prefetch = node->as<Prefetch>()) return ahead(std::move(input), prefetch->count);
+  if (const auto* prefetch = node->as<Prefetch>())
+    return ahead(std::move(input), prefetch->count, run.interrupt_of(node.get()));
   if (node->is<Filter>()) return std::make_unique<FilterStream>(std::move(input), node, run);
   if (const auto* enumerate = node->as<Enumerate>()) {
     return std::make_unique<EnumerateStream>(std::move(input), enumerate->start);
@@ -178,7 +180,7 @@ ElementStream open_stage(const NodePtr& node, const Run& run) {
   }
   if (const auto* batch = node->as<Batch>()) return open_batch(node, *batch, run);
   if (const auto* map = node->as<Map>()) return open_map(node, *map, run);
-  if (node->is<FromFiles, FromSequential>()) return std::make_unique<SequentialStream>(*node);
+  if (node->is<FromFiles, FromSequential>()) return std::make_unique<SequentialStream>(*node, run);
   if (node->is<Zip>()) return std::make_unique<ZipStream>(node, run);
   if (node->is<Concatenate>()) return std::make_unique<ConcatenateStream>(node, run);
   if (node->is<Interleave>()) return std::make_unique<InterleaveStream>(node, run);

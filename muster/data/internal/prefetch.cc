@@ -33,9 +33,9 @@ int64_t PrefetchStream::read(StreamElement* out, int64_t count) {
         throw;
       }
     }
-    std::optional<Entry> entry = queue_->pop();
+    std::optional<Entry> entry = asked_ ? queue_->pop(*asked_) : queue_->pop();
     if (!entry) {
-      ended_ = true;
+      ended_ = queue_->closed();
       break;
     }
     out[got++] = std::move(entry->item);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -18,8 +19,10 @@ namespace muster::inline v0_1::data::internal {
 // stage itself leaves no trace in saved positions.
 class PrefetchStream final : public Stream<StreamElement> {
  public:
-  PrefetchStream(std::unique_ptr<Stream<StreamElement>> input, int64_t count)
-      : input_(std::move(input)), count_(count) {}
+  // While `asked` is true read() returns nothing where it would wait; nullptr: it waits.
+  PrefetchStream(std::unique_ptr<Stream<StreamElement>> input, int64_t count,
+                 std::shared_ptr<const std::function<bool()>> asked = nullptr)
+      : input_(std::move(input)), count_(count), asked_(std::move(asked)) {}
   ~PrefetchStream() override { stop(); }
 
   void start(int64_t run) override;
@@ -46,6 +49,7 @@ class PrefetchStream final : public Stream<StreamElement> {
 
   std::unique_ptr<Stream<StreamElement>> input_;
   const int64_t count_;
+  const std::shared_ptr<const std::function<bool()>> asked_;
   IteratorState position_;  // after the last element handed out
   bool ended_ = false;
   std::unique_ptr<BlockingQueue<Entry>> queue_;  // closed by the thread at the end of the input

@@ -1,11 +1,14 @@
-// What the streams of one iterator share. Thread safety: any thread, except for set_seed(), which
-// is called while no stream reads.
+// What the streams of one iterator share. Thread safety: any thread, except for set_seed() and
+// set_interrupt(), which are called while no stream reads.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "muster/base/random.h"
 #include "muster/data/internal/clocks.h"
@@ -45,6 +48,15 @@ class Run {
   void set_seed(uint64_t seed) { seed_ = seed; }
   // The iterator is going away: long loops end.
   void stop() { stopping_ = true; }
+  // The last prefetch() of the pipeline, and what ends a wait for it; empty: nothing does.
+  struct Interrupt {
+    const void* prefetch = nullptr;  // its node
+    std::shared_ptr<const std::function<bool()>> asked{};
+  };
+  void set_interrupt(Interrupt interrupt) { interrupt_ = std::move(interrupt); }
+  std::shared_ptr<const std::function<bool()>> interrupt_of(const void* prefetch) const {
+    return prefetch == interrupt_.prefetch ? interrupt_.asked : nullptr;
+  }
   bool stopping() const {
     return outer_ != nullptr ? outer_->stopping() : stopping_.load(std::memory_order_relaxed);
   }
@@ -66,6 +78,7 @@ class Run {
   const std::string scope_;
   std::atomic<uint64_t> seed_{0};  // a stage that is done with its input may leave threads there
   std::atomic<bool> stopping_{false};
+  Interrupt interrupt_;  // of an iterator's own Run
   mutable Clocks clocks_;
   mutable Cores cores_;
   mutable LeftOut left_out_;

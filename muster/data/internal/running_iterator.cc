@@ -5,6 +5,7 @@
 #include "muster/base/error.h"
 #include "muster/data/internal/identity.h"
 #include "muster/data/internal/open.h"
+#include "muster/data/internal/reading.h"
 #include "muster/tensor/threads.h"
 
 namespace muster::inline v0_1::data::internal {
@@ -15,7 +16,7 @@ class RunningIterator final : public Iterator {
   RunningIterator(NodePtr node, const IteratorOptions& options, const Node* sharded_node)
       : node_(std::move(node)),
         run_(options.seed, options.sharding, sharded_node, num_threads()),
-        stream_(open_elements(node_, run_)),
+        stream_(open()),
         pass_(options.pass) {
     stream_->start(pass_);
   }
@@ -99,6 +100,13 @@ class RunningIterator final : public Iterator {
   std::vector<StageTime> times() const override { return run_.clocks().times(); }
 
  private:
+  std::unique_ptr<Stream<StreamElement>> open() {
+    const Node* last = node_.get();
+    while (last->is<WithOptions>()) last = last->input().get();
+    run_.set_interrupt({.prefetch = last, .asked = stop_of_this_thread()});
+    return open_elements(node_, run_);
+  }
+
   static constexpr const char* kFormat = "muster.input.2";
 
   void go_to(const IteratorState& numbers, uint64_t seed, int64_t pass) {

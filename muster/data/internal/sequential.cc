@@ -9,6 +9,7 @@
 #include "muster/base/log.h"
 #include "muster/data/internal/file_names.h"
 #include "muster/data/internal/identity.h"
+#include "muster/data/internal/reading.h"
 #include "muster/files/file_systems.h"
 
 namespace muster::inline v0_1::data::internal {
@@ -40,8 +41,8 @@ int64_t pass_again(ElementReader& reader, int64_t count) {
 
 }  // namespace
 
-SequentialStream::SequentialStream(const Node& node)
-    : node_(node), from_files_(node.as<FromFiles>()) {
+SequentialStream::SequentialStream(const Node& node, const Run& run)
+    : node_(node), iterator_run_(run), from_files_(node.as<FromFiles>()) {
   if (from_files_ != nullptr) return;
   source_ = std::get<FromSequential>(node.spec).source.get();
   positioned_ = dynamic_cast<const PositionedSource*>(source_);
@@ -120,6 +121,7 @@ bool SequentialStream::next_block(int64_t count) {
   if (in_file_ > 0 && positioned_ == nullptr) remember_place();
   block_ = std::make_shared<Element>();
   row_ = rows_ = 0;
+  const ReadingScope scope(iterator_run_);
   rows_ = reader_->read(count, block_.get());
   if (rows_ > 0) return true;
   next_file();
@@ -191,6 +193,7 @@ int64_t SequentialStream::skip(int64_t count, std::exception_ptr* lost) {
     try {
       if (!open()) break;
       if (next_error_ != nullptr) std::rethrow_exception(std::exchange(next_error_, nullptr));
+      const ReadingScope scope(iterator_run_);
       const int64_t more = reader_->skip(count - skipped);
       in_file_ += more;
       total_ += more;

@@ -3,6 +3,7 @@
 
 #include "muster/data/internal/node.h"
 #include "muster/data/internal/positioned_source.h"
+#include "muster/data/internal/run.h"
 #include "muster/data/internal/stream.h"
 #include "muster/data/internal/stream_element.h"
 
@@ -19,8 +20,8 @@ inline int64_t index_in_file(int64_t index) { return index & ((int64_t{1} << kBi
 // place.
 class SequentialStream final : public Stream<StreamElement> {
  public:
-  // `node` outlives the stream.
-  explicit SequentialStream(const Node& node);
+  // Both outlive the stream.
+  SequentialStream(const Node& node, const Run& run);
 
   void start(int64_t run) override;
   int64_t read(StreamElement* out, int64_t count) override;
@@ -49,6 +50,7 @@ class SequentialStream final : public Stream<StreamElement> {
   static constexpr int64_t kBlock = 64;
 
   const Node& node_;
+  const Run& iterator_run_;
   const FromFiles* from_files_;
   const SequentialSource* source_ = nullptr;
   const PositionedSource* positioned_ = nullptr;  // source_, if its positions are texts

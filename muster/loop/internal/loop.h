@@ -46,6 +46,8 @@ void check_meets(const Replica& replica, const char* what);
 // overrides what is otherwise there.
 class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
  public:
+  // Whether this task was asked to stop.
+  bool stops_by_itself() const;
   // Enters the cluster that this process is in. Throws what Strategy::scope() throws.
   static std::shared_ptr<Loop> make(StrategyPtr strategy, const ScopeOptions& options);
   // `start`: this process in its cluster.
@@ -201,8 +203,6 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
 
  private:
   struct Call;
-  // Whether this task was asked to stop.
-  bool stops_by_itself() const;
   void start_replicas();
   // The run is over if no scope has entered or keeps it any more.
   void end_if_left(bool by_exception) noexcept;
