@@ -35,7 +35,7 @@ set(muster_what_parallel "LibTorch's modules and loops on several workers for Mu
 set(muster_what_tensorflow "checkpoints of TensorFlow for Muster")
 set(muster_what_kerasfiles "files of Keras, .h5 and .keras, as checkpoints for Muster")
 set(muster_what_tpu "TPUs, by OpenXLA, for Muster")
-set(muster_what_onnx "exported models as ONNX for Muster")
+set(muster_what_onnx "exported models as ONNX and SavedModels for Muster")
 set(muster_what_stores "buckets and web servers as paths for Muster")
 set(muster_same "(= ${PROJECT_VERSION})")
 set(muster_all_parts)
@@ -61,7 +61,7 @@ muster_package(jobs muster-jobs net "muster submit and jobs: programs of Muster 
   "muster ${muster_same}")
 muster_package(serve muster-serve net "muster serve: exported models over HTTP" "muster ${muster_same}" libopenblas0-openmp)
 muster_package(train muster-train science "muster train: a model of a table" "muster ${muster_same}" libopenblas0-openmp)
-muster_package(model muster-model science "muster export onnx: exported models as ONNX files" "muster ${muster_same}" libopenblas0-openmp)
+muster_package(model muster-model science "muster export onnx and saved_model: exported models for other programs" "muster ${muster_same}" libopenblas0-openmp)
 # Only what is installed has to be built.
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)
 include(CPack)

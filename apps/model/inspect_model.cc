@@ -13,7 +13,9 @@
 #include "muster/base/printable.h"
 #include "muster/base/strings.h"
 #include "muster/base/text_table.h"
+#include "muster/bundles/tensor_bundle.h"
 #include "muster/checkpoint/checkpoint_reader.h"
+#include "muster/savedmodel/saved_model_description.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/libtorch_error.h"
 
@@ -170,13 +172,58 @@ ModelFile onnx_model_of(const std::string& bytes, const std::string& path) {
   return found;
 }
 
+namespace {
+
+constexpr std::string_view kSavedModel = "saved_model.pb";
+
+// Bytes of a saved_model.pb, and its weights next to it.
+ModelFile read_saved_model(FileSystem& files, const std::string& path) {
+  ModelFile found;
+  const std::string bytes = files.read_file(path).value();
+  found.file_bytes = bytes.size();
+  try {
+    const auto model = saved_model::describe_saved_model(bytes_of(bytes));
+    found.kind = "SavedModel, " + join(model.tags, ", ");
+    for (const auto& [name, signature] : model.signatures) {
+      for (const auto& [input, form] : signature.inputs)
+        found.inputs.emplace_back(name + ": " + input, form);
+      for (const auto& [output, form] : signature.outputs)
+        found.outputs.emplace_back(name + ": " + output, form);
+      found.notes.emplace_back("method of " + name, signature.method);
+    }
+    found.operations = model.operations;
+  } catch (const Error& error) {
+    throw error.with_context(path + " is not a SavedModel, or it is cut off");
+  }
+  const std::string prefix = join_path(directory_of(path), "variables/variables");
+  if (files.exists(prefix + ".index").value()) {
+    const tensorflow::BundleReader bundle(files, prefix);
+    for (const auto& [name, entry] : bundle.entries()) {
+      ++found.weights;
+      for (const tensorflow::BundlePiece& piece : entry.pieces) found.weight_bytes += piece.bytes;
+      if (const size_t size = tensorflow::element_bytes(entry.dtype); size > 0) {
+        int64_t numbers = 1;
+        for (const int64_t each : entry.shape) numbers *= each;
+        found.numbers += numbers;
+      }
+    }
+  }
+  found.use = "TensorFlow runs it; not supported: running or training it in Muster";
+  return found;
+}
+
+}  // namespace
+
 ModelFile read_model_file(FileSystem& files, const std::string& path) {
+  if (base_name(path) == kSavedModel) return read_saved_model(files, path);
+  if (const std::string inner = join_path(path, kSavedModel); files.exists(inner).value())
+    return read_saved_model(files, inner);
   const auto ends_with = [&](const char* suffix) { return path.ends_with(suffix); };
   if (!ends_with(".onnx") && !ends_with(".pt") && !ends_with(".safetensors")) {
     throw invalid_argument(
         "not supported: inspect model: " + path,
-        "it shows files that end with .onnx, .pt or .safetensors; muster inspect "
-        "export shows the folder of an export");
+        "it shows files that end with .onnx, .pt or .safetensors, and folders with a "
+        "saved_model.pb; muster inspect export shows the folder of an export");
   }
   const uint64_t size = open_named_file(files, path).value()->size().value();
   ModelFile found;

@@ -1,4 +1,4 @@
-// Shows a model in one file: ONNX, TorchScript, or weights alone. Thread safety: free functions.
+// Shows a model: ONNX, TorchScript, a SavedModel, or weights alone. Thread safety: free functions.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,9 @@ namespace muster::app {
 
 // What a file of a model contains.
 struct ModelFile {
-  std::string kind{};  // "ONNX, opset 17", "TorchScript", "safetensors"
-  // Names with dtypes and shapes: "float32[batch, 4]". Empty for weights alone.
+  std::string kind{};  // "ONNX, opset 17", "TorchScript", "SavedModel, serve", "safetensors"
+  // Names with dtypes and shapes: "float32[batch, 4]". Empty for weights alone. Of a SavedModel
+  // they are "serving_default: x".
   std::vector<std::pair<std::string, std::string>> inputs{}, outputs{};
   std::map<std::string, int64_t> operations{};  // how often each occurs
   int64_t weights = 0;                          // tensors
@@ -26,8 +27,9 @@ struct ModelFile {
   std::string use{};                                         // what Muster does with such a file
 };
 
-// Reads the file; its name decides the kind. Throws NotFound, Corrupt for bytes that are not such a
-// file, and InvalidArgument ("not supported: ...") for another kind.
+// Reads the file, or the folder of a SavedModel; its name decides the kind. Throws NotFound,
+// Corrupt for bytes that are not such a file, and InvalidArgument ("not supported: ...") for
+// another kind.
 ModelFile read_model_file(FileSystem& files, const std::string& path);
 
 // The same of the bytes of an ONNX file; `path` names them in errors.

@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// An export of x w, with the file of ONNX.
+// An export of x w, with the files of ONNX and of a SavedModel.
 class InspectModelTest : public ::testing::Test {
  protected:
   InspectModelTest() {
@@ -31,7 +31,7 @@ class InspectModelTest : public ::testing::Test {
             },
         .receiver = raw_serving_input_receiver({{"x", {kFloat32, {4}}}}),
         .weights = {{"dense/kernel", weight}},
-        .formats = {"onnx"}};
+        .formats = {"onnx", "saved_model"}};
     local_file_system().make_directories(folder_).value();
     write_servable(local_file_system(), folder_, source);
   }
@@ -50,6 +50,24 @@ class InspectModelTest : public ::testing::Test {
   const TempDirectory directory_;
   const std::string folder_ = directory_ / "7";
 };
+
+TEST_F(InspectModelTest, OfASavedModel) {
+  for (const char* name : {"", "saved_model.pb"}) {
+    const ModelFile model = read(name);
+    EXPECT_EQ(model.kind, "SavedModel, serve");
+    EXPECT_EQ(model.inputs.at(0),
+              std::pair(std::string("serving_default: x"), std::string("float32[-1, 4]")));
+    EXPECT_EQ(model.operations.at("MatMul"), 1);
+    EXPECT_EQ(model.weights, 1);
+    EXPECT_EQ(model.numbers, 8);
+    EXPECT_EQ(model.weight_bytes, 32U);
+  }
+  const std::string path = folder_ + "/saved_model.pb";
+  const std::string whole = local_file_system().read_file(path).value();
+  local_file_system().write_atomically(path, std::string_view(whole).substr(0, 50)).value();
+  EXPECT_THAT(error_of([&] { (void)read("saved_model.pb"); }).message(),
+              HasSubstr("is not a SavedModel, or it is cut off"));
+}
 
 TEST_F(InspectModelTest, OfOnnx) {
   const ModelFile model = read("model.onnx");
@@ -118,7 +136,7 @@ TEST_F(InspectModelTest, ImpossibleSizesAreNamed) {
 }
 
 TEST_F(InspectModelTest, AnotherKindIsRefused) {
-  EXPECT_THAT(error_of([&] { (void)read("saved_model.pb"); }).message(),
+  EXPECT_THAT(error_of([&] { (void)read("signatures.json"); }).message(),
               HasSubstr("not supported"));
   EXPECT_EQ(error_of([&] { (void)read("none.onnx"); }).kind(), ErrorKind::kNotFound);
 }

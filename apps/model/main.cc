@@ -1,5 +1,5 @@
-// muster-model, which `muster export onnx`, `muster inspect model` and `muster diff` of models
-// become: it links LibTorch and ONNX.
+// muster-model, which `muster export onnx`, `muster export saved_model`, `muster inspect model` and
+// `muster diff` of models become: it links LibTorch and ONNX.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -18,6 +18,7 @@
 #include "muster/export/servable.h"
 #include "muster/files/file_systems.h"
 #include "muster/onnx/onnx_model.h"
+#include "muster/savedmodel/saved_model.h"
 
 namespace muster::app {
 namespace {
@@ -28,15 +29,26 @@ std::string version_in(const std::string& directory) {
   return newest ? join_path(directory, std::to_string(*newest)) : directory;
 }
 
-int write_onnx_file(const ModelFlags& flags) {
-  const std::string folder = version_in(flags.directory);
-  const auto written = onnx::export_onnx(file_systems(), folder, flags.file);
-  for (const std::string& name : written) {
-    const std::string path = join_path(directory_of(flags.file), name);
+int print_written(const std::string& folder, const std::vector<std::string>& names,
+                  const std::string& version) {
+  for (const std::string& name : names) {
+    const std::string path = join_path(folder, name);
     fmt::print("wrote {} ({} bytes) from {}\n", path,
-               with_commas(file_systems().file_size(path).value()), folder);
+               with_commas(file_systems().file_size(path).value()), version);
   }
   return 0;
+}
+
+int write_onnx_file(const ModelFlags& flags) {
+  const std::string version = version_in(flags.directory);
+  return print_written(std::string(directory_of(flags.file)),
+                       onnx::export_onnx(file_systems(), version, flags.file), version);
+}
+
+int write_saved_model_folder(const ModelFlags& flags) {
+  const std::string version = version_in(flags.directory);
+  return print_written(
+      flags.file, saved_model::export_saved_model(file_systems(), version, flags.file), version);
 }
 
 int show_model(const ModelFlags& flags) {
@@ -81,6 +93,9 @@ void add_commands(CLI::App& app, const CommandLine&, Action& action) {
   CLI::App* exports = app.add_subcommand("export", "Convert an exported model");
   add_export_onnx(*exports, *flags)->callback([flags, &action] {
     action = [flags] { return write_onnx_file(*flags); };
+  });
+  add_export_saved_model(*exports, *flags)->callback([flags, &action] {
+    action = [flags] { return write_saved_model_folder(*flags); };
   });
   CLI::App* inspect = app.add_subcommand("inspect", "Show a model");
   add_inspect_model(*inspect, *flags)->callback([flags, &action] {

@@ -7,12 +7,23 @@
 
 namespace muster::app {
 
-CLI::App* add_export_onnx(CLI::App& parent, ModelFlags& flags) {
-  CLI::App* command = parent.add_subcommand("onnx", "Write an exported model as an ONNX file");
+namespace {
+
+CLI::App* add_export_command(CLI::App& parent, ModelFlags& flags, const char* name,
+                             const char* what) {
+  CLI::App* command = parent.add_subcommand(name, what);
   command::add_argument(
       *command, {"EXPORT", &flags.directory,
                  "Folder of a version, or its parent folder, which means the newest version"})
       ->required();
+  return command;
+}
+
+}  // namespace
+
+CLI::App* add_export_onnx(CLI::App& parent, ModelFlags& flags) {
+  CLI::App* command =
+      add_export_command(parent, flags, "onnx", "Write an exported model as an ONNX file");
   command::add_argument(*command,
                         {"FILE", &flags.file, "File to write; an existing file is replaced"})
       ->required();
@@ -80,11 +91,30 @@ bool is_model(FileSystem& files, const std::string& path) {
   return false;
 }
 
+CLI::App* add_export_saved_model(CLI::App& parent, ModelFlags& flags) {
+  CLI::App* command = add_export_command(parent, flags, "saved_model",
+                                         "Write an exported model as a SavedModel of TensorFlow");
+  command::add_argument(*command, {"FOLDER", &flags.file,
+                                   "Folder to write; files of a SavedModel in it are replaced"})
+      ->required();
+  command->footer(
+      "The folder has saved_model.pb and variables/, with the signatures of the export. "
+      "TensorFlow\n"
+      "Serving takes the parent of a folder whose name is a number.\n"
+      "\n"
+      "Examples:\n"
+      "  muster export saved_model model/export served/1\n"
+      "  muster export saved_model model/export/1732400000 served/1732400000");
+  return command;
+}
+
 CLI::App* add_inspect_model(CLI::App& parent, ModelFlags& flags) {
-  CLI::App* command = parent.add_subcommand(
-      "model", "Show inputs, outputs, operations and sizes of a model in one file");
+  CLI::App* command =
+      parent.add_subcommand("model", "Show inputs, outputs, operations and sizes of a model");
   command::add_argument(
-      *command, {"FILE", &flags.file, "ONNX (.onnx), TorchScript (.pt) or weights (.safetensors)"})
+      *command, {"FILE", &flags.file,
+                 "ONNX (.onnx), TorchScript (.pt), SavedModel (its folder, or saved_model.pb) or "
+                 "weights (.safetensors)"})
       ->required();
   command::add_flag(*command, {"json", &flags.json, "Print one JSON document, for programs"});
   command->footer(

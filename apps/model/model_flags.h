@@ -1,5 +1,6 @@
-// The words of `muster export onnx`, `muster inspect model` and `muster diff`: the command checks
-// them, and muster-model, which it becomes, reads them again. Thread safety: one thread.
+// The words of `muster export onnx`, `muster export saved_model`, `muster inspect model` and
+// `muster diff`: the command checks them, and muster-model, which it becomes, reads them again.
+// Thread safety: one thread.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +15,8 @@ class App;
 namespace muster::app {
 
 struct ModelFlags {
-  std::string directory{};  // of `export onnx`: an export
-  std::string file{};       // the file that is written, or shown
+  std::string directory{};  // of `export`: an export
+  std::string file{};       // the file or folder that is written, or shown
   bool json = false;
 };
 
@@ -38,8 +39,9 @@ CLI::App* add_diff_command(CLI::App& app, DiffFlags& flags);
 // Estimator::export_model().
 bool is_model(FileSystem& files, const std::string& path);
 
-// Add the command below `muster export`, and below `muster inspect`.
+// Add the commands below `muster export`, and below `muster inspect`.
 CLI::App* add_export_onnx(CLI::App& parent, ModelFlags& flags);
+CLI::App* add_export_saved_model(CLI::App& parent, ModelFlags& flags);
 CLI::App* add_inspect_model(CLI::App& parent, ModelFlags& flags);
 
 }  // namespace muster::app

@@ -40,6 +40,18 @@ TEST(ModelProgramTest, AnExportBecomesAFileThatIsShown) {
   EXPECT_THAT(shown.text, HasSubstr("float32[batch, 4]"));
 }
 
+TEST(ModelProgramTest, AnExportBecomesASavedModelThatIsShown) {
+  const TempDirectory directory;
+  write_export(directory.path());
+  const std::string folder = directory / "served/1";
+  const ShellOutput made = run_muster("export saved_model " + directory.path() + " " + folder);
+  EXPECT_EQ(made.code, 0) << made.text;
+  EXPECT_THAT(made.text, HasSubstr("wrote " + folder + "/saved_model.pb"));
+  const ShellOutput shown = run_muster("inspect model " + folder);
+  EXPECT_EQ(shown.code, 0) << shown.text;
+  EXPECT_THAT(shown.text, HasSubstr("float32[-1, 4]"));
+}
+
 TEST(ModelProgramTest, AFolderWithoutAnExportIsNamed) {
   const TempDirectory directory;
   const ShellOutput ran =

@@ -68,12 +68,14 @@ int export_for_tensorflow(const ExportFlags& flags) {
 void add_export(CLI::App& app, const std::vector<std::string>& all, const std::string& own_folder,
                 Action& action) {
   auto* command = app.add_subcommand(
-      "export", "Convert a checkpoint for PyTorch or TensorFlow, or an export to ONNX");
+      "export",
+      "Convert a checkpoint for PyTorch or TensorFlow, or an export to ONNX or a SavedModel");
   command->require_subcommand(1);
   command->footer(
       "Examples:\n  muster export torch model weights.pt\n"
       "  muster export tensorflow model theirs/model.ckpt-1000\n"
-      "  muster export onnx model/export model.onnx");
+      "  muster export onnx model/export model.onnx\n"
+      "  muster export saved_model model/export served/1");
   auto flags = std::make_shared<ExportFlags>();
   auto* torch = command->add_subcommand(
       "torch", "Write the variables of a checkpoint as a state dict that torch.load() reads");
@@ -115,9 +117,12 @@ void add_export(CLI::App& app, const std::vector<std::string>& all, const std::s
   tensorflow->callback(
       [flags, &action] { action = [flags] { return export_for_tensorflow(*flags); }; });
   auto model_flags = std::make_shared<ModelFlags>();
-  add_export_onnx(*command, *model_flags)->callback([model_flags, &all, own_folder, &action] {
-    action = [&all, own_folder]() -> int { become_program(kModelProgram, all, own_folder); };
-  });
+  for (CLI::App* each :
+       {add_export_onnx(*command, *model_flags), add_export_saved_model(*command, *model_flags)}) {
+    each->callback([model_flags, &all, own_folder, &action] {
+      action = [&all, own_folder]() -> int { become_program(kModelProgram, all, own_folder); };
+    });
+  }
 }
 
 }  // namespace muster::app

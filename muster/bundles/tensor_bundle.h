@@ -41,7 +41,7 @@ enum class BundleDtype : int {
 // The bytes of one element; 0 for texts, and for dtypes that are not in the table above.
 size_t element_bytes(BundleDtype dtype);
 // "float32", "string"; "dtype 21" for a dtype that is not in the table above.
-std::string describe(BundleDtype dtype);
+MUSTER_PART_EXPORT std::string describe(BundleDtype dtype);
 
 // Elements that lie together in one file.
 struct BundlePiece {
@@ -99,7 +99,7 @@ class BundleReader {
 
 // Writes a checkpoint of one file of data and its index. Tensors come one after another; the
 // checkpoint has its name when end() returns.
-class BundleWriter {
+class MUSTER_PART_EXPORT BundleWriter {
  public:
   // Throws the errors of opening the file.
   BundleWriter(FileSystem& files, std::string prefix);

@@ -55,14 +55,17 @@ ModelFormat model_format(const std::string& name) {
   const std::lock_guard lock(known.mutex);
   if (const auto found = known.by_name.find(name); found != known.by_name.end())
     return found->second;
-  if (name == "onnx") {
+  if (name == "onnx" || name == "saved_model") {
     throw invalid_argument(
-        "export_model: the format \"onnx\" is in a part that this program is not linked with",
+        fmt::format(
+            "export_model: the format \"{}\" is in a part that this program is not linked with",
+            name),
         "link the part: find_package(muster COMPONENTS onnx) and target_link_libraries(... "
         "muster::onnx)");
   }
-  throw invalid_argument(fmt::format("not supported: export_model: the format \"{}\"", name),
-                         "TorchScript is always written; \"onnx\" is the other format");
+  throw invalid_argument(
+      fmt::format("not supported: export_model: the format \"{}\"", name),
+      "TorchScript is always written; \"onnx\" and \"saved_model\" are the other formats");
 }
 
 }  // namespace muster::inline v0_1

@@ -33,8 +33,8 @@ MUSTER_PART_EXPORT ExportedModel read_export(FileSystem& files, const std::strin
 struct ModelFormat {
   std::string name{};  // "onnx": ExportModelOptions::formats
   std::string file{};  // its file in the folder of an export: "model.onnx"
-  // Writes the model as the file `path`; returns the names of all files that it wrote, which lie in
-  // one folder.
+  // Writes the model as the file `path`; returns the names of all files that it wrote in the folder
+  // of this file: "model.onnx", "variables/variables.index".
   std::function<std::vector<std::string>(FileSystem& files, const ExportedModel& model,
                                          const std::string& path)>
       write = {};

@@ -28,7 +28,7 @@ struct ServableSource {
   std::vector<std::pair<std::string, Tensor>> weights{};
   int64_t global_step = 0;
   std::string checkpoint{};  // where the weights are from; may be empty
-  // Formats in addition to TorchScript: "onnx". See muster/export/model_format.h.
+  // Formats in addition to TorchScript: "onnx", "saved_model". See muster/export/model_format.h.
   std::vector<std::string> formats{};
 };
 

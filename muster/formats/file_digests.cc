@@ -25,6 +25,16 @@ constexpr std::string_view kNoSeal = "00000000";
 
 std::string text_of_digest(uint32_t crc) { return fmt::format("crc32c:{:08x}", crc); }
 
+// What is wrong with the name of a file in the folder, or in a folder of it; "" if nothing is.
+std::string fault_of_path(std::string_view path) {
+  for (size_t at = 0; at <= path.size();) {
+    const size_t end = std::min(path.find('/', at), path.size());
+    if (std::string fault = fault_of_name(path.substr(at, end - at)); !fault.empty()) return fault;
+    at = end + 1;
+  }
+  return "";
+}
+
 // The place of the digits of the seal; nothing if there is none.
 std::optional<size_t> seal_of(std::string_view text) {
   const size_t at = text.find(kSealBegins);
@@ -95,7 +105,7 @@ Result<std::optional<FileDigests>> sealed_digests(std::string_view text, const j
   try {
     FileDigests digests;
     for (const auto& [name, file] : parsed.at(kFiles).items()) {
-      if (const std::string fault = fault_of_name(name); !fault.empty()) {
+      if (const std::string fault = fault_of_path(name); !fault.empty()) {
         return refused(
             fmt::format("the name of a file, '{}', {}", printable_beginning(name), fault));
       }

@@ -29,7 +29,7 @@ struct FileDigest {
   bool operator==(const FileDigest&) const = default;
 };
 
-// By the names of the files in their folder.
+// By the names of the files in their folder: "model.pt", "variables/variables.index".
 using FileDigests = std::map<std::string, FileDigest>;
 
 // The digest of a file with these bytes.

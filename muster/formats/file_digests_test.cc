@@ -25,6 +25,12 @@ class FileDigestsTest : public ::testing::Test {
   FileSystem& files_ = local_file_system();
 };
 
+TEST_F(FileDigestsTest, FilesMayLieInFoldersOfTheFolder) {
+  const FileDigest nine = {9, "crc32c:e3069283"};
+  const std::string text = sealed_text(json::object(), {{"variables/variables.index", nine}});
+  EXPECT_TRUE(read(text).value()->contains("variables/variables.index"));
+}
+
 TEST_F(FileDigestsTest, DigestsAreCrcsOfTheBytes) {
   // RFC 3720's check value.
   const FileDigest nine = {9, "crc32c:e3069283"};
@@ -65,7 +71,7 @@ TEST_F(FileDigestsTest, AFileWithoutDigestsAndSealIsNotSealed) {
 }
 
 TEST_F(FileDigestsTest, NamesOfFilesAreNotPaths) {
-  for (const char* name : {"", ".", "..", "../a", "/a", "a/b"}) {
+  for (const char* name : {"", ".", "..", "../a", "/a", "a//b", "a/", "a/../b"}) {
     EXPECT_THAT(read(sealed_text(json::object(), {{name, {}}})).error().message(),
                 HasSubstr("the name of a file, "))
         << name;

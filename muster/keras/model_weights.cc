@@ -26,8 +26,8 @@ namespace {
 
 using nlohmann::json;
 
-// A path of save() that ends with it is a file of ONNX.
-constexpr std::string_view kOnnxSuffix = ".onnx";
+// A path of save() that ends with it is a file of ONNX, or of a SavedModel.
+constexpr std::string_view kOnnxSuffix = ".onnx", kSavedModelSuffix = "saved_model.pb";
 // Under which a checkpoint says which model it is of.
 const char* const kModelNote = "keras_model";
 
@@ -194,6 +194,7 @@ LoadedWeights Model::load_weights(const std::string& path, const LoadWeightsOpti
 
 void Model::save(const std::string& path) {
   if (path.ends_with(kOnnxSuffix)) return internal::export_file(*this, "onnx", path);
+  if (path.ends_with(kSavedModelSuffix)) return internal::export_file(*this, "saved_model", path);
   internal::save_model(*this, path);
 }
 

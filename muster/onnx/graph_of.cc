@@ -221,7 +221,7 @@ class Conversion {
     for (const auto& [name, value] : outputs)
       set_form(*graph.add_output(), name, observed.at(value));
     const auto names = writer_.add_with_outputs("Loop", inputs, {{"body", graph}}, results.size());
-    for (size_t i = 0; i < node.outputs().size(); ++i) names_[node.outputs()[i]] = {names[i]};
+    for (size_t i = 0; i < node.outputs().size(); ++i) call.give(names[i], i);
     if (scan_ != nullptr) scanned_[list] = names.back();
     scan_ = outer_scan;
   }

@@ -1,14 +1,11 @@
 #include "muster/onnx/onnx_model.h"
 
 #include <fmt/format.h>
-#include <onnx/checker.h>
-#include <onnx/defs/schema.h>
 #include <onnx/onnx_pb.h>
-#include <onnx/shape_inference/implementation.h>
 
 #include <nlohmann/json.hpp>
 
-#include "muster/base/error.h"
+#include "muster/onnx/checked_model.h"
 #include "muster/onnx/graph_of.h"
 
 // A program that links the part refers to this name, so that the linker takes this file out of the
@@ -33,10 +30,6 @@ using nlohmann::json;
   return true;
 }();
 
-// LayerNormalization needs 17; onnxruntime 1.12 and newer run it.
-constexpr int64_t kOpset = 17;
-constexpr int64_t kMlOpset = 3;
-constexpr int64_t kIrVersion = 8;
 // Where a tensor begins in a file of weights: memory that is mapped is used in place.
 constexpr uint64_t kAlignment = 4096;
 
@@ -71,41 +64,15 @@ void add_metadata(::onnx::ModelProto& proto, const std::string& key, const std::
 
 ::onnx::ModelProto model_of(const ExportedModel& model) {
   ConvertedGraph converted = graph_of(model);
-  ::onnx::ModelProto proto;
-  proto.set_ir_version(kIrVersion);
-  proto.set_producer_name("muster");
+  ::onnx::ModelProto proto = checked_model(converted);
   proto.set_doc_string(
       model.has_columns
           ? "Exported by Muster. Feature columns in front of the model are not in this file: it "
             "takes their results."
           : "Exported by Muster.");
-  auto* opset = proto.add_opset_import();
-  opset->set_domain("");
-  opset->set_version(kOpset);
-  if (converted.has_ml) {
-    auto* ml = proto.add_opset_import();
-    ml->set_domain("ai.onnx.ml");
-    ml->set_version(kMlOpset);
-  }
   add_metadata(proto, "muster.global_step", std::to_string(model.global_step));
   add_metadata(proto, "muster.signatures", signatures_of(model, converted));
-  converted.graph.set_name("muster");
-  proto.mutable_graph()->Swap(&converted.graph);
   return proto;
-}
-
-// Throws if ONNX's own library does not accept the model. Shapes that it infers stay in the file.
-void check(::onnx::ModelProto& proto) {
-  try {
-    ::onnx::checker::check_model(proto);
-    ::onnx::shape_inference::InferShapes(
-        proto, ::onnx::OpSchemaRegistry::Instance(),
-        ::onnx::ShapeInferenceOptions(/*check_type=*/true, /*strict_mode=*/1, /*data_prop=*/true));
-  } catch (const std::exception& error) {
-    throw Error(ErrorKind::kInternal,
-                fmt::format("ONNX does not accept the converted model: {}", error.what()),
-                "this is a mistake of Muster: report it with the model's layers");
-  }
 }
 
 uint64_t bytes_of_weights(const ::onnx::GraphProto& graph) {
@@ -144,7 +111,6 @@ void write_weights(FileSystem& files, const std::string& path, ::onnx::GraphProt
 std::vector<std::string> write_onnx(FileSystem& files, const ExportedModel& model,
                                     const std::string& path, const OnnxOptions& options) {
   ::onnx::ModelProto proto = model_of(model);
-  check(proto);
   std::vector<std::string> written{std::string(base_name(path))};
   if (bytes_of_weights(proto.graph()) >= options.external_data_from) {
     written.push_back(written.front() + ".data");

@@ -49,6 +49,8 @@ const Refusal kRefusals[] = {
      "muster/imports/internal/imported_graph.cc", "the operation of the node "},
     {"export.md", "a layer that contains trees", "muster/imports/internal/tree_kernels.cc",
      "its trees are no operations of LibTorch"},
+    {"export.md", "max pooling with dilations", "muster/savedmodel/internal/pool_operations.cc",
+     "has windows with holes"},
     {"hooks.md", "`kRollBack` is refused with `not supported`", "muster/train/pace.cc",
      "NonFinitePolicy::kRollBack on parameter servers"},
     {"keras.md", "two models in one scope of several workers", "muster/loop/session.cc",

@@ -28,7 +28,7 @@ depends libmuster-core libc6 libre2
 depends libmuster-stores libcurl libmuster-core libpugixml
 depends libmuster-keras libmuster-core
 depends libmuster-kerasfiles libhdf5 libmuster-core
-depends libmuster-onnx libonnx1 libmuster-core
+depends libmuster-onnx libonnx1 libmuster-core libmuster-tensorflow
 depends libmuster-dev libtorch-dev nlohmann-json3-dev libmuster-core libmuster-keras libmuster-stores
 depends muster-serve muster libopenblas0-openmp libsimdjson
 depends muster-jobs libyaml-cpp muster

@@ -20,6 +20,7 @@
 #include "muster/export/servable.h"
 #include "muster/files/file_systems.h"
 #include "muster/onnx/onnx_model.h"
+#include "muster/savedmodel/saved_model.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 #include "tests/onnx/exported_cases.h"
@@ -41,6 +42,7 @@ int failure_of(const std::string& name, const std::function<void()>& act) {
 
 void convert(const std::string& folder) {
   (void)onnx::export_onnx(file_systems(), folder, join_path(folder, "model.onnx"));
+  (void)saved_model::export_saved_model(file_systems(), folder, folder);
   write_batches(folder);
 }
 

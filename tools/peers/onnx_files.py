@@ -14,22 +14,7 @@ import sys
 import numpy as np
 import onnx
 import onnxruntime
-
-DTYPES = {
-    "F32": np.float32, "F64": np.float64, "F16": np.float16, "I64": np.int64, "I32": np.int32, "I16": np.int16,
-    "I8": np.int8, "U8": np.uint8, "BOOL": np.bool_,
-}  # fmt: skip
-
-
-def tensors(path):
-    data = path.read_bytes()
-    size = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + size])
-    header.pop("__metadata__", None)
-    for name, about in header.items():
-        begin, end = (8 + size + place for place in about["data_offsets"])
-        yield name, np.frombuffer(data[begin:end], DTYPES[about["dtype"]]).reshape(about["shape"])
-
+from exported_numbers import batches, difference, tensors
 
 def session_of(path):
     options = onnxruntime.SessionOptions()
@@ -38,30 +23,12 @@ def session_of(path):
     return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
-def difference(expected, got):
-    if expected.dtype != got.dtype or expected.shape != got.shape:
-        return f"{got.dtype}{list(got.shape)} rather than {expected.dtype}{list(expected.shape)}"
-    if expected.size == 0:
-        return ""
-    a, b = expected.astype(np.float64), got.astype(np.float64)
-    same = (a == b) | (np.isnan(a) & np.isnan(b))
-    if same.all():
-        return ""
-    apart = np.abs(a - b)[~same].max()
-    finite = a[np.isfinite(a)]
-    allowed = 1e-5 * max(1.0, np.abs(finite).max() if finite.size else 1.0)
-    return "" if apart <= allowed else f"by {apart:.3g}, allowed is {allowed:.3g}"
-
-
 def differences(folder):
     path = folder / "model.onnx"
     onnx.checker.check_model(str(path), full_check=True)
     session = session_of(path)
     signatures = json.loads(session.get_modelmeta().custom_metadata_map["muster.signatures"])
-    batches = sorted(folder.glob("[0-9]*.safetensors"), key=lambda file: int(file.stem))
-    assert batches, f"{folder} has no batches"
-    for batch in batches:
-        arrays = dict(tensors(batch))
+    for rows, arrays in batches(folder):
         given = {name[3:]: array for name, array in arrays.items() if name.startswith("in/")}
         for signature, about in signatures.items():
             for name, output in about["outputs"].items():
@@ -69,7 +36,7 @@ def differences(folder):
                 got = session.run([output], {i.name: given[i.name] for i in session.get_inputs()})[0]
                 text = difference(expected, np.asarray(got))
                 if text:
-                    yield f"{signature}/{name} of {batch.stem} rows: {text}"
+                    yield f"{signature}/{name} of {rows} rows: {text}"
 
 
 def cannot_run(folder, error):

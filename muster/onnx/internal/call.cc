@@ -93,6 +93,16 @@ std::string Call::name_of(const Value* given) {
   if (!known.constant || !known.runs[0].isTensor()) refuse("takes a value of an unknown kind");
   if (given->node()->kind() == c10::prim::GetAttr)
     return writer_.weight(known.tensor(), known.weight);
+  // A weight in another layout is the weight too.
+  const Value* source = given;
+  while (source->node()->kind() != c10::prim::GetAttr && !source->node()->inputs().empty())
+    source = source->node()->inputs()[0];
+  const ObservedValue& first = observed_.at(source);
+  if (first.runs[0].isTensor() && known.tensor().numel() > 0 &&
+      first.tensor().data_ptr() == known.tensor().data_ptr() &&
+      first.tensor().numel() == known.tensor().numel() &&
+      first.tensor().scalar_type() == known.tensor().scalar_type())
+    return writer_.weight(known.tensor(), first.weight);
   return writer_.constant(known.tensor());
 }
 
@@ -266,7 +276,16 @@ std::string Call::reshape_to_result(const std::string& tensor) {
 
 void Call::give(const std::string& name, size_t index) { give(std::vector{name}, index); }
 void Call::give(const std::vector<std::string>& names, size_t index) {
-  names_[node_.outputs()[index]] = names;
+  const Value* output = node_.outputs()[index];
+  names_[output] = names;
+  const c10::IValue& first = observed_.at(output).runs[0];
+  const auto note = [&](const std::string& name, const Tensor& form) {
+    if (form.defined()) writer_.note_rank(name, form.scalar_type(), form.dim());
+  };
+  if (first.isTensor()) note(names.front(), first.toTensor());
+  if (!first.isTensorList()) return;
+  const auto forms = first.toTensorVector();
+  for (size_t i = 0; i < names.size() && i < forms.size(); ++i) note(names[i], forms[i]);
 }
 
 void Call::refuse(const std::string& what) const {

@@ -203,6 +203,7 @@ std::string GraphWriter::scalar(double value, DType dtype) {
   body.Swap(&bodies_.back());
   bodies_.pop_back();
   body.set_name(unused("body"));
+  add_ranks(body);
   return body;
 }
 
@@ -210,6 +211,26 @@ void GraphWriter::add_input(const std::string& name, DType dtype, const Shape& s
                             const std::vector<std::string>& axes) {
   taken_.insert(name);
   set_type(*graph_.add_input(), name, dtype, shape, axes);
+}
+
+void GraphWriter::note_rank(const std::string& value, DType dtype, int64_t rank) {
+  ranks_[value] = {dtype, rank};
+}
+
+// Adds what is known of the values of the graph that are not its outputs.
+void GraphWriter::add_ranks(::onnx::GraphProto& graph) const {
+  std::set<std::string> outputs;
+  for (const auto& output : graph.output()) outputs.insert(output.name());
+  for (const auto& node : graph.node()) {
+    for (const std::string& name : node.output()) {
+      const auto known = ranks_.find(name);
+      if (known == ranks_.end() || outputs.contains(name)) continue;
+      auto* info = graph.add_value_info();
+      set_type(*info, name, known->second.first, {}, {});
+      auto* shape = info->mutable_type()->mutable_tensor_type()->mutable_shape();
+      for (int64_t axis = 0; axis < known->second.second; ++axis) shape->add_dim();
+    }
+  }
 }
 
 void GraphWriter::reserve(const std::string& name) { taken_.insert(name); }
@@ -277,6 +298,7 @@ void GraphWriter::remove_unused() {
 ::onnx::GraphProto GraphWriter::take() {
   rename_outputs();
   remove_unused();
+  add_ranks(graph_);
   ::onnx::GraphProto graph;
   graph.Swap(&graph_);
   *this = GraphWriter();

@@ -60,6 +60,8 @@ class GraphWriter {
   // `axes`.
   void add_input(const std::string& name, DType dtype, const Shape& shape,
                  const std::vector<std::string>& axes);
+  // Says what is known of a value; ONNX's shape inference finds out the rest.
+  void note_rank(const std::string& value, DType dtype, int64_t rank);
   // From now on nothing else has this name, which an output gets later.
   void reserve(const std::string& name);
   void add_output(const std::string& name, const std::string& value, DType dtype,
@@ -73,6 +75,7 @@ class GraphWriter {
  private:
   void rename_outputs();
   void remove_unused();
+  void add_ranks(::onnx::GraphProto& graph) const;
 
   ::onnx::GraphProto graph_;
   std::vector<::onnx::GraphProto> bodies_;  // the innermost last
@@ -83,6 +86,7 @@ class GraphWriter {
   std::map<const void*, std::vector<std::pair<Tensor, std::string>>> constants_;
   std::vector<Tensor> kept_;  // keeps the memory of constants, so that addresses stay unique
   std::set<std::string> weights_;
+  std::map<std::string, std::pair<DType, int64_t>> ranks_;
   std::map<std::string, std::string> integers_;
   std::vector<std::pair<std::string, std::string>> outputs_;  // name and value
   bool has_ml_ = false;
