@@ -1,10 +1,13 @@
 #include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +20,7 @@
 #include "muster/command/command_line.h"
 #include "muster/launch/run.h"
 #include "muster/nodes/node_run.h"
+#include "muster/stores/preemption_notice.h"
 
 namespace muster::app {
 namespace {
@@ -52,6 +56,7 @@ struct RunFlags {
   double stop_time = seconds(run.supervise.stop_time);
   std::string nodes{};
   nodes::NodeOptions node{};
+  std::string preemption_notice{};
 };
 
 std::chrono::milliseconds milliseconds(double seconds) {
@@ -97,6 +102,12 @@ void set_workers(const std::string& text, launch::RunOptions& run) {
   run.min_workers = bounds.size() == 2 ? static_cast<int>(*least) : 0;
 }
 
+// This process gets SIGTERM, as if the cloud itself had sent it.
+void stop_on_notice(const std::string& notice) {
+  log::warning("preemption notice: " + notice + "; the run stops, as by SIGTERM");
+  ::kill(::getpid(), SIGTERM);
+}
+
 int run(RunFlags& flags, const std::string& own_folder) {
   flags.run.pin = !flags.no_pin;
   set_workers(flags.workers, flags.run);
@@ -115,6 +126,9 @@ int run(RunFlags& flags, const std::string& own_folder) {
     const char* path = std::getenv("PATH");
     flags.run.command[0] = launch::find_program(flags.run.command[0], path ? path : "", own_folder);
   }
+  std::optional<stores::PreemptionWatch> watch;
+  if (!flags.preemption_notice.empty() && !flags.dry_run)
+    watch.emplace(flags.preemption_notice, Environment::process(), stop_on_notice);
   if (!flags.nodes.empty() || !flags.node.rendezvous.empty()) return run_on_nodes(flags);
   if (!flags.dry_run) return launch::run(flags.run);
   const int tasks = std::max(1, launch::cluster_size(flags.run));
@@ -167,6 +181,13 @@ void add_run(CLI::App& app, const std::vector<std::string>& program, const std::
         "Address of machine 0 where the machines of --nodes meet; machine 0 serves it",
         {},
         "HOST:PORT"});
+  flag({"preemption-notice",
+        &flags->preemption_notice,
+        "Ask the metadata server of this cloud every few seconds whether it will take or stop this "
+        "machine; then the run stops, as by SIGTERM",
+        {},
+        "CLOUD",
+        stores::notifying_clouds()});
   flag({"no-pin", &flags->no_pin, "Do not bind tasks to cores"});
   flag({"log-format",
         &flags->log_format,

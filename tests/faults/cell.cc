@@ -27,8 +27,8 @@ constexpr int64_t kLastStep = 12;  // of the victim
 
 // The process that says that the run has come to the phase: the victim, if it comes to it itself.
 int speaker_of(const Cell& cell) {
-  const bool chief_alone =
-      cell.phase == "save" || cell.phase == "write" || cell.phase == "evaluate";
+  const bool chief_alone = cell.phase == "save" || cell.phase == "write" ||
+                           cell.phase == "evaluate" || cell.phase == "export";
   return cell.victim == "worker" && !chief_alone ? 1 : 0;
 }
 
@@ -205,8 +205,9 @@ std::string Cell::text() const {
 bool Cell::possible() const { return victim != "launcher" || !strikes_itself(signal); }
 
 const std::vector<std::string>& phases() {
-  static const std::vector<std::string> all = {"start", "join",  "connect",  "build", "step",
-                                               "save",  "write", "evaluate", "end"};
+  static const std::vector<std::string> all = {"start",    "join",   "connect", "build",
+                                               "input",    "step",   "save",    "write",
+                                               "evaluate", "export", "end"};
   return all;
 }
 

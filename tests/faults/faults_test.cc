@@ -30,6 +30,8 @@ const std::vector<Cell>& cells() {
                                         {SIGKILL, "chief", "write", "tcp"},
                                         {SIGTERM, "chief", "write", "shared_memory"},
                                         {SIGTERM, "worker", "step", "tcp"},
+                                        {SIGTERM, "worker", "input", "tcp"},
+                                        {SIGTERM, "chief", "export", "shared_memory"},
                                         {SIGTERM, "chief", "end", "tcp"},
                                         {SIGTERM, "launcher", "start", "tcp"},
                                         {SIGKILL, "launcher", "build", "shared_memory"}};

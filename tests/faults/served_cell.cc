@@ -25,8 +25,8 @@ constexpr auto kMostTime = 90s;
 // The process that says that the run has come to the phase: the struck one, if it comes to it
 // itself.
 std::string served_speaker(const ServedCell& cell) {
-  if (cell.phase == "start") return cell.task;
-  if (cell.phase == "evaluate") return "evaluator 0";
+  if (cell.phase == "start") return cell.task == "launcher" ? "chief 0" : cell.task;
+  if (cell.phase == "evaluate" || cell.phase == "export") return "evaluator 0";
   return cell.task == "worker 0" && cell.phase != "save" ? cell.task : "chief 0";
 }
 
@@ -39,6 +39,7 @@ Variables served_variables(const ServedCell& cell) {
 }
 
 pid_t process_of(const ServedCell& cell, const Program& program) {
+  if (cell.task == "launcher") return program.pid();
   const size_t space = cell.task.find(' ');
   return program.task(cell.task.substr(0, space), std::stoi(cell.task.substr(space + 1)));
 }
@@ -46,11 +47,25 @@ pid_t process_of(const ServedCell& cell, const Program& program) {
 // Without a restart the run ends with the one that was killed, except for a worker and the
 // evaluator, without whom the others go on.
 int served_code(const ServedCell& cell) {
+  if (cell.signal == SIGTERM) {
+    // At its end a worker has nothing left to stop. A stopped task is not started again.
+    const bool trains = cell.task == "chief 0" || cell.task == "worker 0";
+    return cell.phase == "end" && trains ? 0 : 128 + SIGTERM;
+  }
   return cell.restarts || cell.signal == SIGSTOP ? 0 : 128 + cell.signal;
 }
 
 bool comes_to_its_end(const ServedCell& cell) {
+  // A server that is asked to stop serves as long as its chief is there.
+  const bool is_server = cell.task.starts_with("ps");
+  if (cell.signal == SIGTERM && is_server) return cell.phase != "start";
   return served_code(cell) == 0 || cell.task == "worker 0" || cell.task == "evaluator 0";
+}
+
+// Whether a chief that is asked to stop has steps to save.
+bool saves_on_request(const ServedCell& cell) {
+  const bool chief_is_asked = cell.task == "chief 0" || cell.task == "launcher";
+  return cell.signal == SIGTERM && chief_is_asked && cell.phase != "start" && cell.phase != "end";
 }
 
 // `late`: the run ended well before it was struck.
@@ -75,6 +90,10 @@ std::string broken_once(const ServedCell& cell, bool& late) {
     late = code == 0 && served_code(cell) != 0;
     if (code != served_code(cell))
       broken += fmt::format("the exit code is {}, not {}\n", code, served_code(cell));
+    if (saves_on_request(cell) &&
+        output.find("stopped by SIGTERM after saving step") == std::string::npos) {
+      broken += "the chief does not say that it has saved\n";
+    }
     if (comes_to_its_end(cell)) {
       // Alone, with the steps made, it reads the checkpoint and says so.
       const Ran again = run(victim, {{"FAULT_SERVED", "1"}});
@@ -104,7 +123,8 @@ const std::vector<std::string>& served_tasks() {
 }
 
 const std::vector<std::string>& served_phases() {
-  static const std::vector<std::string> all = {"start", "pull", "push", "save", "evaluate", "end"};
+  static const std::vector<std::string> all = {"start", "input",    "pull",   "push",
+                                               "save",  "evaluate", "export", "end"};
   return all;
 }
 

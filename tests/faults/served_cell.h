@@ -1,5 +1,5 @@
 // One cell of the fault table of parameter servers: a run of chief, worker, two servers and an
-// evaluator of which one is killed, or stands still for a while, in one phase.
+// evaluator of which one is killed, is asked to stop, or stands still for a while, in one phase.
 // Thread safety: several cells may be struck at a time, each by its own thread.
 #pragma once
 
@@ -9,8 +9,8 @@
 namespace muster::testing {
 
 struct ServedCell {
-  int signal;            // SIGKILL, or SIGSTOP, which SIGCONT follows
-  std::string task;      // "chief 0", "worker 0", "ps 0", "ps 1" or "evaluator 0"
+  int signal;            // SIGKILL, SIGTERM, or SIGSTOP, which SIGCONT follows
+  std::string task;      // "chief 0", "worker 0", "ps 0", "ps 1", "evaluator 0" or "launcher"
   std::string phase;     // one of served_phases()
   bool restarts = true;  // `muster run` starts it again
 

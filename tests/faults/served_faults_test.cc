@@ -1,4 +1,5 @@
-// Tasks of a cluster with parameter servers that are killed, or stand still, in every phase.
+// Tasks of a cluster with parameter servers that are killed, asked to stop, or stand still, in
+// every phase.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -49,12 +50,28 @@ TEST(ServedFaults, WithoutARestartTheRunEndsOrContinuesWithoutTheTask) {
                 {SIGKILL, "ps 1", "push", /*restarts=*/false}});
 }
 
+TEST(ServedFaults, ATaskThatIsAskedToStopSavesWhatIsThere) {
+  expect_whole({{SIGTERM, "chief 0", "push"},
+                {SIGTERM, "worker 0", "input"},
+                {SIGTERM, "ps 1", "save"},
+                {SIGTERM, "evaluator 0", "export"},
+                {SIGTERM, "launcher", "evaluate"}});
+}
+
 // ./dev check asks for it.
 TEST(ServedFaults, DISABLED_EveryTaskInEveryPhase) {
   std::vector<ServedCell> cells;
   for (const int signal : {SIGKILL, SIGSTOP}) {
     for (const std::string& task : served_tasks()) {
       for (const std::string& phase : served_phases()) cells.push_back({signal, task, phase});
+    }
+  }
+  std::vector<std::string> tasks = served_tasks();
+  tasks.emplace_back("launcher");
+  for (const std::string& task : tasks) {
+    for (const std::string& phase : served_phases()) {
+      // An evaluator may have ended by then.
+      if (task != "evaluator 0" || phase != "end") cells.push_back({SIGTERM, task, phase});
     }
   }
   expect_whole(cells);

@@ -187,6 +187,20 @@ class PhaseHook final : public Hook {
   void end(int64_t) override { reach("end"); }
 };
 
+// Exports nothing, and takes a while.
+class PausingExporter final : public Exporter {
+ public:
+  const std::string& name() const override { return name_; }
+  std::optional<std::string> export_model(Estimator&, const std::string&, const std::string&,
+                                          const EvalResult&, bool) override {
+    reach("export");
+    return std::nullopt;
+  }
+
+ private:
+  const std::string name_ = "pausing";
+};
+
 EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode,
                        ModelContext& context) {
   if (mode == Mode::kTrain) reach("build");
@@ -209,6 +223,23 @@ EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode
 Dataset points() {
   const Tensor x = torch::linspace(-1, 1, 256 * 8).view({256, 8});
   return Dataset::from_tensor_slices(Element::tuple({x, x.sin().sum(1, true)}));
+}
+
+// The examples of training. In the phase "input" one of them takes a while to come.
+Dataset training_points() {
+  const Dataset examples = points().shuffle(256).repeat();
+  if (variable("FAULT_PHASE") != "input") return examples;
+  constexpr int kPromptExamples = 60;
+  const auto given = std::make_shared<std::atomic<int>>(0);
+  return examples.map([given](Element example) {
+    if (++*given > kPromptExamples) reach("input");
+    return example;
+  });
+}
+
+std::vector<ExporterPtr> exporters() {
+  if (variable("FAULT_PHASE") != "export") return {};
+  return {std::make_shared<PausingExporter>()};
 }
 
 // Quick to notice who stands still.
@@ -270,10 +301,12 @@ void program(const Flags& flags) {
                        .join_timeout = Seconds(kJoinSeconds),
                        .fs = writes_slowly() || is_disk_full_some_day() ? &own_files() : nullptr});
   train_and_evaluate(estimator,
-                     {.input_fn = [] { return points().shuffle(256).repeat().batch(16); },
+                     {.input_fn = [] { return training_points().batch(16); },
                       .max_steps = is_served() ? kServedSteps : steps(),
                       .hooks = {std::make_shared<PhaseHook>()}},
-                     {.input_fn = [] { return points().batch(64); }, .steps = std::nullopt});
+                     {.input_fn = [] { return points().batch(64); },
+                      .steps = std::nullopt,
+                      .exporters = exporters()});
 }
 
 }  // namespace
