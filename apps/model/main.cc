@@ -29,6 +29,23 @@ std::string version_in(const std::string& directory) {
   return newest ? join_path(directory, std::to_string(*newest)) : directory;
 }
 
+// What changed with the storage of the weights.
+std::string report_of(const Servable& before, const Servable& after, const ModelFlags& flags) {
+  if (flags.data.empty()) {
+    const ModelComparison compared =
+        compare_models(before, after, random_batch({&before}, kServingDefault, {}), 0);
+    return text_of_differences(compared);
+  }
+  Servable::Tensors inputs = read_batch(file_systems(), flags.data);
+  const auto labels = inputs.find(flags.label);
+  if (labels == inputs.end())
+    throw invalid_argument(fmt::format("{} has no array \"{}\"", flags.data, flags.label));
+  const Tensor expected = labels->second;
+  inputs.erase(labels);
+  return text_of_accuracy(before.run(kServingDefault, inputs), after.run(kServingDefault, inputs),
+                          expected);
+}
+
 int print_written(const std::string& folder, const std::vector<std::string>& names,
                   const std::string& version) {
   for (const std::string& name : names) {
@@ -41,8 +58,14 @@ int print_written(const std::string& folder, const std::vector<std::string>& nam
 
 int write_onnx_file(const ModelFlags& flags) {
   const std::string version = version_in(flags.directory);
-  return print_written(std::string(directory_of(flags.file)),
-                       onnx::export_onnx(file_systems(), version, flags.file), version);
+  if (flags.data.empty() != flags.label.empty())
+    throw invalid_argument("--data and --label belong together", "pass both, or none of them");
+  (void)print_written(
+      std::string(directory_of(flags.file)),
+      onnx::export_onnx(file_systems(), version, flags.file, {.weights = flags.weights}), version);
+  if (flags.weights != "float32" || !flags.data.empty())
+    fputs(report_of(Servable(version), Servable(flags.file), flags).c_str(), stdout);
+  return 0;
 }
 
 int write_saved_model_folder(const ModelFlags& flags) {

@@ -22,8 +22,9 @@ struct RandomBatch {
 Servable::Tensors random_batch(const std::vector<const Servable*>& models,
                                const std::string& signature, const RandomBatch& wanted);
 
-// Reads the arrays of a file by their names: .npz, or .safetensors. Throws InvalidArgument ("not
-// supported: ...") for another kind of file and for texts, and what reading throws.
+// Reads the arrays of a file by their names: .npz, or a .safetensors that Muster wrote. Throws
+// InvalidArgument ("not supported: ...") for another kind of file and for texts, and what reading
+// throws.
 Servable::Tensors read_batch(FileSystem& files, const std::string& path);
 
 }  // namespace muster::app

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
@@ -56,6 +57,7 @@ OutputComparison compare(const std::string& name, const Tensor& a, const Tensor&
   const Tensor x = a.to(at::kDouble).contiguous(), y = b.to(at::kDouble).contiguous();
   for (int64_t i = 0; i < x.numel(); ++i) {
     const double left = x.data_ptr<double>()[i], right = y.data_ptr<double>()[i];
+    if (std::isfinite(left)) result.largest = std::max(result.largest, std::abs(left));
     if (left == right || (std::isnan(left) && std::isnan(right))) continue;
     double apart = std::abs(left - right);
     if (!std::isfinite(apart)) apart = std::numeric_limits<double>::infinity();
@@ -65,6 +67,17 @@ OutputComparison compare(const std::string& name, const Tensor& a, const Tensor&
     if (!(apart <= tolerance * (1 + std::abs(left)))) result.equal = false;
   }
   return result;
+}
+
+// Of one output; nothing if it is not a prediction of the labels.
+std::optional<double> score_of(const Tensor& output, const Tensor& labels, bool* is_accuracy) {
+  const Tensor wanted = labels.reshape({-1});
+  if (output.dim() == 0 || output.size(0) != wanted.size(0)) return std::nullopt;
+  *is_accuracy =
+      output.dim() == 2 && output.size(1) > 1 && !at::isFloatingType(wanted.scalar_type());
+  if (*is_accuracy) return output.argmax(1).eq(wanted).to(at::kDouble).mean().item<double>();
+  if (output.numel() != wanted.numel()) return std::nullopt;
+  return output.reshape({-1}).to(at::kDouble).sub(wanted).abs().mean().item<double>();
 }
 
 std::string verdict(const OutputComparison& output) {
@@ -130,6 +143,37 @@ std::string json_of(const ModelComparison& comparison) {
     all["outputs"].push_back(one);
   }
   return all.dump(2) + "\n";
+}
+
+std::string text_of_differences(const ModelComparison& comparison) {
+  std::string text;
+  for (const OutputComparison& each : comparison.outputs) {
+    text += fmt::format(
+        "{}: differs by at most {:.3g} on {} random rows, {:.2g}% of its largest number\n",
+        each.name, each.absolute, comparison.rows,
+        each.largest > 0 ? 100 * each.absolute / each.largest : 0);
+  }
+  return text;
+}
+
+std::string text_of_accuracy(const Servable::Tensors& before, const Servable::Tensors& after,
+                             const Tensor& labels) {
+  std::string text;
+  for (const auto& [name, output] : before) {
+    bool accuracy = false;
+    const auto first = score_of(output, labels, &accuracy);
+    if (!first) continue;
+    text += fmt::format("{}: {} {:.6g} before, {:.6g} after, {} rows\n", name,
+                        accuracy ? "accuracy" : "mean absolute error", *first,
+                        *score_of(after.at(name), labels, &accuracy), labels.size(0));
+  }
+  if (text.empty()) {
+    throw invalid_argument(
+        fmt::format("no output has a row for each of the labels, {}", muster::describe(labels)),
+        "labels are classes of an output [rows, classes], or numbers like the "
+        "output");
+  }
+  return text;
 }
 
 }  // namespace muster::app

@@ -16,6 +16,7 @@ struct OutputComparison {
   // Both forms, if they differ: "float32[8, 2] and float32[8, 3]"; else empty.
   std::string other_form{};
   double absolute = 0;  // the largest |a - b|
+  double largest = 0;   // |a|
   // The largest |a - b| / max(|a|, |b|); infinite if only one of them is NaN or infinite.
   double relative = 0;
   bool equal = true;  // |a - b| <= tolerance (1 + |a|) for each number
@@ -43,5 +44,13 @@ void check_same_inputs(const Servable& a, const Servable& b);
 // For people, and for programs.
 std::string text_of(const ModelComparison& comparison);
 std::string json_of(const ModelComparison& comparison);
+
+// A line for each output: "scores: differs by at most 0.0012, which is 0.2% of its largest number".
+std::string text_of_differences(const ModelComparison& comparison);
+
+// A line for each output that has a row for each label: the accuracy of the largest of several
+// numbers against labels of integers, and the mean absolute error of one number.
+std::string text_of_accuracy(const Servable::Tensors& before, const Servable::Tensors& after,
+                             const Tensor& labels);
 
 }  // namespace muster::app

@@ -27,6 +27,22 @@ CLI::App* add_export_onnx(CLI::App& parent, ModelFlags& flags) {
   command::add_argument(*command,
                         {"FILE", &flags.file, "File to write; an existing file is replaced"})
       ->required();
+  command::add_flag(*command,
+                    {.name = "weights",
+                     .value = &flags.weights,
+                     .help = "How weights are stored: int8 for each output of a layer, and "
+                             "int8_dynamic with products of integers too",
+                     .choices = {"float32", "float16", "bfloat16", "int8", "int8_dynamic"}});
+  command::add_flag(*command,
+                    {.name = "data",
+                     .value = &flags.data,
+                     .help = ".npz file with inputs and labels: shows the accuracy before "
+                             "and after; default: random inputs",
+                     .placeholder = "FILE"});
+  command::add_flag(*command, {.name = "label",
+                               .value = &flags.label,
+                               .help = "Name of the array of --data with the labels",
+                               .placeholder = "NAME"});
   command->footer(
       "The file takes the inputs and gives the outputs of the signature serving_default, for any\n"
       "number of rows. Feature columns in front of the model are not in it. Weights of 2 GB or "
@@ -35,7 +51,8 @@ CLI::App* add_export_onnx(CLI::App& parent, ModelFlags& flags) {
       "\n"
       "Examples:\n"
       "  muster export onnx model/export model.onnx\n"
-      "  muster export onnx model/export/1732400000 model.onnx");
+      "  muster export onnx model/export/1732400000 model.onnx\n"
+      "  muster export onnx model/export small.onnx --weights=int8 --data=test.npz --label=y");
   return command;
 }
 
@@ -49,8 +66,8 @@ CLI::App* add_diff_command(CLI::App& app, DiffFlags& flags) {
   command::add_flag(*command, {"json", &flags.json, "Print one JSON document, for programs"});
   command::add_flag(*command, {"input",
                                &flags.input,
-                               "Of models: .npz or .safetensors file with the inputs by their "
-                               "names; default: random numbers",
+                               "Of models: .npz file, or .safetensors file of Muster, with the "
+                               "inputs by their names; default: random numbers",
                                {},
                                "FILE"});
   command::add_flag(*command, {"tolerance",

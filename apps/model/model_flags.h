@@ -17,6 +17,9 @@ namespace muster::app {
 struct ModelFlags {
   std::string directory{};  // of `export`: an export
   std::string file{};       // the file or folder that is written, or shown
+  std::string weights = "float32";
+  std::string data{};   // rows to evaluate the file on
+  std::string label{};  // the array of `data` with the labels
   bool json = false;
 };
 

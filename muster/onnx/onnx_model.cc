@@ -7,6 +7,7 @@
 
 #include "muster/onnx/checked_model.h"
 #include "muster/onnx/graph_of.h"
+#include "muster/onnx/internal/stored_weights.h"
 
 // A program that links the part refers to this name, so that the linker takes this file out of the
 // archive.
@@ -62,8 +63,9 @@ void add_metadata(::onnx::ModelProto& proto, const std::string& key, const std::
   entry->set_value(value);
 }
 
-::onnx::ModelProto model_of(const ExportedModel& model) {
+::onnx::ModelProto model_of(const ExportedModel& model, const OnnxOptions& options) {
   ConvertedGraph converted = graph_of(model);
+  internal::store_weights(converted.graph, converted.weights, options.weights);
   ::onnx::ModelProto proto = checked_model(converted);
   proto.set_doc_string(
       model.has_columns
@@ -110,7 +112,7 @@ void write_weights(FileSystem& files, const std::string& path, ::onnx::GraphProt
 
 std::vector<std::string> write_onnx(FileSystem& files, const ExportedModel& model,
                                     const std::string& path, const OnnxOptions& options) {
-  ::onnx::ModelProto proto = model_of(model);
+  ::onnx::ModelProto proto = model_of(model, options);
   std::vector<std::string> written{std::string(base_name(path))};
   if (bytes_of_weights(proto.graph()) >= options.external_data_from) {
     written.push_back(written.front() + ".data");

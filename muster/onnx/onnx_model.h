@@ -18,6 +18,16 @@ struct OnnxOptions {
   // Bytes of weights from which they are in a second file, "<file>.data", next to the model: a
   // protobuf message has less than 2^31 bytes.
   uint64_t external_data_from = 2'000'000'000;
+  // How the weights of float32 are stored:
+  //   "float32"
+  //   "float16", "bfloat16"  half the bytes; a Cast makes float32 of them.
+  //   "int8"                 kernels of products (Dense, recurrent layers, attention) and
+  //                          convolutions as int8 with a scale for each output; DequantizeLinear
+  //                          makes float32 of them. Other weights stay float32.
+  //   "int8_dynamic"         the same, and products and convolutions multiply integers of 8 bits:
+  //                          DynamicQuantizeLinear rounds their inputs while the model runs.
+  // The names are those of onnxruntime's and PyTorch's tools. Other names are an InvalidArgument.
+  std::string weights = "float32";
 };
 
 // Writes `model` as the file `path`, in ONNX's opset 17, and returns the names of the files in its

@@ -180,5 +180,25 @@ TEST_F(OnnxModelTest, AFolderWithoutAnExportIsNotFound) {
       ErrorKind::kNotFound);
 }
 
+TEST_F(OnnxModelTest, WeightsAreStoredInFewerBits) {
+  const auto stored = [&](const char* kind) {
+    const auto model = written({.weights = kind});
+    for (const auto& tensor : model.graph().initializer()) {
+      if (tensor.name() == "net/dense/kernel") return std::pair(model, tensor.raw_data().size());
+    }
+    return std::pair(model, size_t{0});
+  };
+  EXPECT_EQ(stored("float32").second, 32U);
+  EXPECT_EQ(stored("float16").second, 16U);
+  EXPECT_THAT(operations_of(stored("bfloat16").first), ::testing::Contains("Cast"));
+  const auto [int8, bytes] = stored("int8");
+  EXPECT_EQ(bytes, 8U);
+  EXPECT_EQ(operations_of(int8).front(), "DequantizeLinear");
+  const auto dynamic = operations_of(stored("int8_dynamic").first);
+  EXPECT_THAT(dynamic, ::testing::IsSupersetOf({"DynamicQuantizeLinear", "MatMulInteger"}));
+  EXPECT_THAT(dynamic, ::testing::Not(::testing::Contains("MatMul")));
+  EXPECT_THAT(error_of([&] { (void)written({.weights = "int4"}); }).message(), HasSubstr("int4"));
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1::onnx

@@ -50,6 +50,17 @@ std::string reason_of(const Error& error) {
   return "";
 }
 
+// The tensors of "<path>.safetensors", of Muster, or "<path>.npz", of another program.
+std::map<std::string, Tensor> batch_at(const std::string& path) {
+  if (!file_systems().exists(path + ".npz").value())
+    return read_checkpoint(file_systems(), path + ".safetensors").tensors;
+  std::map<std::string, Tensor> tensors;
+  const Element arrays = data::load_npz(path + ".npz");
+  for (const std::string& name : arrays.structure().keys)
+    tensors[name] = arrays.at(name).value().tensor();
+  return tensors;
+}
+
 // The first difference of a test; nothing if there is none.
 std::optional<std::string> run_node_test(const std::string& folder) {
   const Element arrays = data::load_npz(join_path(folder, "arrays.npz"));
@@ -86,15 +97,14 @@ std::vector<std::string> import_differences(const std::string& folder) {
   const Servable model(join_path(folder, "model.onnx"));
   std::vector<std::string> lines;
   for (const int rows : {1, 2, 7}) {
-    const std::string file = join_path(folder, fmt::format("{}.safetensors", rows));
     Servable::Tensors inputs;
-    const Checkpoint numbers = read_checkpoint(file_systems(), file);
-    for (const auto& [name, value] : numbers.tensors) {
+    const std::map<std::string, Tensor> numbers = batch_at(join_path(folder, std::to_string(rows)));
+    for (const auto& [name, value] : numbers) {
       if (name.starts_with("in/")) inputs[name.substr(3)] = value;
     }
     for (const auto& [signature, about] : model.signatures()) {
       for (const auto& [name, got] : model.run(signature, inputs)) {
-        const Tensor& expected = numbers.tensors.at("out/" + signature + "/" + name);
+        const Tensor& expected = numbers.at("out/" + signature + "/" + name);
         const double largest =
             expected.numel() == 0
                 ? 1

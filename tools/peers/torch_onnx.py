@@ -2,16 +2,16 @@
 
     python tools/peers/torch_onnx.py FOLDER [--times]
 
-FOLDER gets a folder for each network: model.onnx, and ROWS.safetensors with "in/NAME" and "out/serving_default/NAME" for
+FOLDER gets a folder for each network: model.onnx, and ROWS.npz with "in/NAME" and "out/serving_default/NAME" for
 1, 2 and 7 rows, as tests/onnx/imported_cases.cc reads them. --times prints the seconds and bytes of each export.
 """
 
-import json
 import pathlib
 import sys
 import time
 import warnings
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -65,16 +65,6 @@ def lstm():
     return Recurrent(), (20, 32)
 
 
-def write_tensors(path, arrays):
-    header, offset = {}, 0
-    for name, array in arrays.items():
-        header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [offset, offset + array.nbytes]}
-        offset += array.nbytes
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    path.write_bytes(len(text).to_bytes(8, "little") + text + b"".join(array.tobytes() for array in arrays.values()))
-
-
 def export(folder, model, shape, dynamo):
     folder.mkdir(parents=True, exist_ok=True)
     model.eval()
@@ -88,8 +78,7 @@ def export(folder, model, shape, dynamo):
         x = torch.rand(rows, *shape)
         with torch.no_grad():
             y = model(x)
-        write_tensors(folder / f"{rows}.safetensors",
-                      {"in/x": x.numpy(), "out/serving_default/y": y.numpy()})  # fmt: skip
+        np.savez(folder / f"{rows}.npz", **{"in/x": x.numpy(), "out/serving_default/y": y.numpy()})
     return taken
 
 
@@ -99,7 +88,8 @@ def main():
     torch.set_num_threads(1)
     root = pathlib.Path(sys.argv[1])
     for make in (mlp, resnet18, transformer, lstm):
-        for dynamo in (True, False):
+        # The exporter by TorchScript of PyTorch 2.15 fails at its own attention.
+        for dynamo in (True,) if make is transformer else (True, False):
             name = f"{make.__name__}_{'dynamo' if dynamo else 'torchscript'}"
             model, shape = make()
             taken = export(root / name, model, shape, dynamo)
