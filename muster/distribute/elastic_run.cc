@@ -2,11 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "muster/control/coordinator_server.h"
 
 namespace muster::inline v0_1::distribute {
+namespace {
+
+bool is_loss(ErrorKind kind) {
+  return kind == ErrorKind::kPeerLost || kind == ErrorKind::kTimeout ||
+         kind == ErrorKind::kCancelled || kind == ErrorKind::kUnavailable;
+}
+
+}  // namespace
 
 ElasticRun::ElasticRun(int min_workers, std::string leader)
     : min_workers_(min_workers), leader_(std::move(leader)) {
@@ -37,7 +46,35 @@ void ElasticRun::begin_group(int64_t epoch, std::vector<std::string> tasks) {
   epoch_ = epoch;
   tasks_ = std::move(tasks);
   failure_.reset();
-  ended_ = false;
+  ended_ = tries_newcomers_ = is_newcomer_ = false;
+}
+
+void ElasticRun::meet(const std::vector<bool>& was_here, int rank) {
+  const std::lock_guard lock(mutex_);
+  const auto old = std::ranges::count(was_here, true);
+  tries_newcomers_ = old > 0 && old < std::ssize(was_here);
+  is_newcomer_ = tries_newcomers_ && !was_here[static_cast<size_t>(rank)];
+}
+
+bool ElasticRun::tries_newcomers() const {
+  const std::lock_guard lock(mutex_);
+  return tries_newcomers_;
+}
+
+bool ElasticRun::is_newcomer() const {
+  const std::lock_guard lock(mutex_);
+  return is_newcomer_;
+}
+
+bool ElasticRun::may_refuse_newcomers(const Error& error) const {
+  const std::lock_guard lock(mutex_);
+  const ErrorKind kind = failure_ ? failure_->kind : error.kind();
+  return tries_newcomers_ && !is_newcomer_ && !is_loss(kind);
+}
+
+void ElasticRun::keep_newcomers() {
+  const std::lock_guard lock(mutex_);
+  tries_newcomers_ = is_newcomer_ = false;
 }
 
 void ElasticRun::note_failure(const plan::Failure& failure) {
@@ -68,13 +105,11 @@ bool ElasticRun::has_newcomers() const {
 }
 
 bool ElasticRun::goes_on_after(const Error& error) const {
+  if (may_refuse_newcomers(error)) return true;
   const std::lock_guard lock(mutex_);
   if (error.kind() != ErrorKind::kPeerLost || !failure_) return false;
   // What is wrong with a program, its data or its model is wrong again with fewer workers.
-  const ErrorKind kind = failure_->kind;
-  const bool lost = kind == ErrorKind::kPeerLost || kind == ErrorKind::kTimeout ||
-                    kind == ErrorKind::kCancelled || kind == ErrorKind::kUnavailable;
-  return lost && failure_->task != leader_;
+  return is_loss(failure_->kind) && failure_->task != leader_;
 }
 
 bool ElasticRun::can_spare(int leaving) const {

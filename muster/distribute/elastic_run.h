@@ -38,6 +38,15 @@ class ElasticRun {
   void set_server(std::shared_ptr<control::CoordinatorServer> server);
   // A group has formed: its epoch, and its tasks in rank order.
   void begin_group(int64_t epoch, std::vector<std::string> tasks);
+  // For each task of it, in rank order, whether it was in a group before; `rank` is this task's.
+  void meet(const std::vector<bool>& was_here, int rank);
+  // Whether the group has members that are new while others were in a group before; and whether
+  // this task is one of the new members.
+  bool tries_newcomers() const;
+  bool is_newcomer() const;
+  // Whether `error` may end the group because a newcomer differs from the others, which continue
+  // without it.
+  bool may_refuse_newcomers(const Error& error) const;
   // What ended it.
   void note_failure(const plan::Failure& failure);
   // It has ended well: the last one did, when the run ends.
@@ -51,8 +60,11 @@ class ElasticRun {
   // On the chief: whether workers wait to join the run.
   bool has_newcomers() const;
   // Whether the run can go on with another group although the present one ended with `error`:
-  // another worker than the chief was lost, or was asked to stop.
+  // another worker than the chief was lost, or was asked to stop; or the group had newcomers, and
+  // the others made no step with them.
   bool goes_on_after(const Error& error) const;
+  // The group has made a step: what is wrong from now on is not due to newcomers.
+  void keep_newcomers();
   // Whether as many workers are left when `leaving` of the present group go.
   bool can_spare(int leaving) const;
 
@@ -65,6 +77,7 @@ class ElasticRun {
   std::optional<plan::Failure> failure_;
   int64_t epoch_ = -1;
   bool ended_ = false;
+  bool tries_newcomers_ = false, is_newcomer_ = false;
 };
 
 }  // namespace muster::inline v0_1::distribute

@@ -4,7 +4,7 @@
 
 #include <atomic>
 #include <chrono>
-#include <set>
+#include <numeric>
 #include <thread>
 
 #include "muster/base/error_of.h"
@@ -272,6 +272,126 @@ TEST_F(ElasticTest, AMistakeOfAWorkerEndsTheRun) {
     EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
     EXPECT_THAT(error.message(), HasSubstr("a mistake in the program"));
   });
+}
+
+// Worker 1 is lost, and comes again as the process of another program.
+class ElasticNewcomerTest : public ElasticTest,
+                            public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(ElasticNewcomerTest, ThatDiffersIsRefusedAlone) {
+  constexpr int64_t kEnd = 1500;
+  min_workers = 1;
+  const InputFn input = [] { return examples(60).repeat().global_batch(12); };
+  const bool other_model = std::string(GetParam()) == "model";
+  const LocalCluster cluster(2);
+  std::atomic<int> groups{0};
+  std::atomic<bool> refused{false};
+  testing::run_ranks(2, [&](int rank) {
+    const auto hook = std::make_shared<ScriptedHook>();
+    hook->at_begin = [&](const RunInfo&) { groups += rank == 0 ? 1 : 0; };
+    hook->at_step = [&](int64_t step) {
+      if (rank == 1 && step == 3) be_lost();
+      // Steps in which the newcomer is noticed.
+      if (rank == 0 && !refused) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    };
+    const auto train = [&](const ModelFn& model, const json& params) {
+      Estimator estimator(model, config(cluster, rank), params);
+      return estimator.train(input, {.max_steps = kEnd, .hooks = {hook}}).global_step;
+    };
+    if (rank == 0) {
+      EXPECT_EQ(train(two_layers, json::object()), kEnd);
+      return;
+    }
+    EXPECT_EQ(error_of([&] { train(two_layers, json::object()); }).kind(), ErrorKind::kUnavailable);
+    wait_until([&] { return groups == 2; });
+    const Error error = error_of([&] {
+      other_model ? train(count_uses, json::object()) : train(two_layers, {{"dropout", 0.5}});
+    });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_THAT(error.message(), HasSubstr(other_model ? "its model differs" : "params"));
+    refused = true;
+  });
+  EXPECT_TRUE(refused);
+  EXPECT_EQ(groups, 3) << "with it, without it, and without it again";
+  EXPECT_EQ(latest(model_dir).global_step, kEnd);
+}
+
+INSTANTIATE_TEST_SUITE_P(Differences, ElasticNewcomerTest, ::testing::Values("settings", "model"));
+
+// Each step is saved and evaluated, those included at which a worker is lost or comes.
+TEST_F(ElasticTest, AnEvaluationAtAChangeIsMade) {
+  constexpr int64_t kEnd = 40;
+  min_workers = 1;
+  const LocalCluster cluster(2);
+  std::vector<int64_t> evaluated;  // the chief's
+  std::atomic<int> groups{0};
+  testing::run_ranks(2, [&](int rank) {
+    int calls = 0;
+    struct Evaluated final : Hook {
+      explicit Evaluated(std::vector<int64_t>& steps) : steps(steps) {}
+      void after_evaluate(int64_t step, const std::string&,
+                          const std::map<std::string, double>&) override {
+        steps.push_back(step);
+      }
+      std::vector<int64_t>& steps;
+    };
+    const auto hook = std::make_shared<ScriptedHook>();
+    hook->at_begin = [&](const RunInfo&) { groups += rank == 0 ? 1 : 0; };
+    hook->at_step = [&](int64_t step) {
+      if (rank == 1 && calls == 1 && step == 5) be_lost();
+      if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    };
+    while (++calls <= 2) {
+      RunConfig run = config(cluster, rank);
+      run.save_checkpoints_steps = 1;
+      Estimator estimator(two_layers, run);
+      TrainSpec train{.input_fn = [] { return examples(60).repeat().global_batch(12); },
+                      .max_steps = kEnd,
+                      .hooks = {hook}};
+      if (rank == 0) train.hooks.push_back(std::make_shared<Evaluated>(evaluated));
+      const auto call = [&] {
+        train_and_evaluate(estimator, train,
+                           EvalSpec{.input_fn = [] { return examples(24).batch(12); },
+                                    .throttle_secs = Seconds(0)});
+      };
+      if (rank == 0) return call();
+      if (calls == 2) return call();
+      EXPECT_EQ(error_of(call).kind(), ErrorKind::kUnavailable);
+      wait_until([&] { return groups == 2; });
+    }
+  });
+  EXPECT_EQ(groups, 3);
+  std::vector<int64_t> all(kEnd);
+  std::iota(all.begin(), all.end(), 1);
+  EXPECT_EQ(evaluated, all);
+}
+
+// Too few workers are left, and none comes.
+TEST_F(ElasticTest, TheChiefSavesWhatItRemembers) {
+  min_workers = 2;
+  const LocalCluster cluster(2);
+  testing::run_ranks(2, [&](int rank) {
+    RunConfig run = config(cluster, rank);
+    run.join_timeout = Seconds(1);
+    Estimator estimator(two_layers, run);
+    const auto hook = std::make_shared<ScriptedHook>();
+    hook->at_step = [&](int64_t step) {
+      if (rank == 1 && step == 5) be_lost();
+    };
+    const Error error = error_of([&] {
+      estimator.train([] { return examples(60).repeat().global_batch(12); },
+                      {.max_steps = 10, .hooks = {hook}});
+    });
+    EXPECT_EQ(error.kind(), rank == 0 ? ErrorKind::kTimeout : ErrorKind::kUnavailable);
+  });
+  const Checkpoint remembered = latest(model_dir);
+  EXPECT_EQ(remembered.global_step, 5);
+  min_workers = 0;
+  model_dir = directory / "whole";
+  train(
+      2, two_layers, [] { return examples(60).repeat().global_batch(12); }, 5);
+  EXPECT_TRUE(same_bits(remembered, latest(model_dir)));
+  EXPECT_EQ(remembered.inputs, latest(model_dir).inputs);
 }
 
 TEST_F(ElasticTest, DataThatEachWorkerReadsByItselfIsRefused) {

@@ -124,6 +124,7 @@ struct TaskExit {
   bool stuck = false;        // it ran on when survivor_time or idle_time was over
   bool too_late = false;     // it was started again, and the run was over without it
   bool needed = false;       // it might have been lost, but the others were too few without it
+  bool refused = false;      // it was started again, and the others, who are enough, continue
   int order = 0;             // 0 for the first to end
   std::string last_error{};  // its last line for which is_error_line() holds
   std::vector<std::string> last_error_lines{};  // that one, and those that belong to it

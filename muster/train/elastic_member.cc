@@ -4,8 +4,10 @@
 
 #include <utility>
 
+#include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
 #include "muster/train/internal/run_input.h"
+#include "muster/train/internal/run_settings.h"
 #include "muster/train/stop_signal.h"
 
 namespace muster::inline v0_1::internal {
@@ -41,7 +43,8 @@ void ElasticMember::check_divided(const distribute::ReplicaInput& input) {
 }
 
 void ElasticMember::begin_group() {
-  in_step_with_group_ = true;
+  attempt_.in_step = true;
+  begun_at_ = engine_.step();
   in_memory_ ? saves_.begin(attempt_.memory.saves) : saves_.begin(engine_.step());
   if (attempt_.first_step < 0) attempt_.first_step = engine_.step();
   const distribute::Replica& replica = engine_.replica();
@@ -55,7 +58,14 @@ void ElasticMember::begin_group() {
                   num_workers_, engine_.step(), run_.describe_group()));
 }
 
+std::shared_ptr<ExampleAudit> ElasticMember::continue_audit(distribute::ReplicaInput& input) {
+  if (attempt_.audit) attempt_.audit->continue_at(engine_.step(), input.batches().position());
+  return attempt_.audit;
+}
+
 void ElasticMember::note_position(distribute::ReplicaInput& input, int64_t examples_of_step) {
+  // A step has shown that they fit.
+  if (engine_.step() == begun_at_ + 1) run_.keep_newcomers();
   position_step_ = -1;
   position_ = positions_of(input, examples_of_step);
   position_step_ = engine_.step();
@@ -68,10 +78,11 @@ bool ElasticMember::goes_on_after(const Error& error) const {
 void ElasticMember::remember_loss(distribute::ReplicaInput* input, int64_t examples_of_step,
                                   int64_t last_step) {
   // Without a state of its own it keeps what it had before this group.
-  if (!in_step_with_group_ || input == nullptr) return;
+  if (!attempt_.in_step || input == nullptr) return;
   const bool noted = position_step_ == engine_.step();
   remember_state(engine_.replica().state().tensors(),
-                 noted ? position_ : positions_of(*input, examples_of_step), last_step);
+                 noted ? position_ : positions_of(*input, examples_of_step),
+                 input->batches().position().epoch, last_step);
 }
 
 void ElasticMember::remember_together(distribute::ReplicaInput& input, int64_t examples_of_step,
@@ -80,16 +91,32 @@ void ElasticMember::remember_together(distribute::ReplicaInput& input, int64_t e
   attempt_.memory = {};
   attempt_.regroups = true;
   if (!engine_.replica().is_chief()) return;
-  remember_state(gathered, positions_of(input, examples_of_step), last_step);
+  remember_state(gathered, positions_of(input, examples_of_step), input.batches().position().epoch,
+                 last_step);
 }
 
 void ElasticMember::remember_state(const std::map<std::string, Tensor>& tensors,
-                                   const nlohmann::json& position, int64_t last_step) {
+                                   const nlohmann::json& position, int64_t epoch,
+                                   int64_t last_step) {
   RunMemory& memory = attempt_.memory;
   memory.epoch = run_.epoch();
   memory.saves = saves_.marks();
   memory.last_step = last_step;
-  memory.state = remember(engine_, tensors, position);
+  memory.state = remember(engine_, tensors, position, epoch);
+}
+
+void save_memory(const TrainerOptions& options, const RunMemory& memory) {
+  const bool saves = options.save_checkpoints_steps || options.save_checkpoints_secs;
+  if (!saves || !memory.state || memory.saves.saved_step == memory.state->global_step) return;
+  const RunSavesOptions how = saves_of(options);
+  try {
+    CheckpointWriter writer(how.model_dir, how.manager);
+    const std::string prefix = writer.save(*memory.state);
+    log::info(fmt::format("saved {} from memory: the other workers did not come", prefix));
+  } catch (...) {
+    log::warning(
+        fmt::format("the steps since the last checkpoint are lost: {}", current_error().message()));
+  }
 }
 
 }  // namespace muster::inline v0_1::internal

@@ -69,6 +69,12 @@ void ExampleAudit::note(int64_t step, const Position& position, int64_t rows, bo
   before_ = position;
 }
 
+void ExampleAudit::continue_at(int64_t step, const Position& position) {
+  if (step <= segment_.last_step) return;
+  // Each example is a row.
+  note(step, position, position.elements_total - before_.elements_total, /*left_out=*/false);
+}
+
 void ExampleAudit::note_end() {
   if (before_.element_in_epoch > 0)
     segment_.epochs[pass_ + before_.epoch] = before_.element_in_epoch;

@@ -30,6 +30,8 @@ RunDriver::End RunDriver::run(const Plan& plan) {
   if (saves_.takes_part() && plan.saves_first && !plan.continues)
     save({.notify = false, .must = true});
   saves_.agree_on_patience();
+  // The group before was lost before it had saved this step.
+  if (plan.saves && saves_.due(engine_.step(), false)) save({});
   End end = course_.agree_on_no_step() ? End::kAsked : End::kOver;
   while (end == End::kOver && pace_.begin_step(engine_.step(), plan.last_step)) {
     const StepResult made = course_.make_step();
@@ -43,16 +45,21 @@ RunDriver::End RunDriver::run(const Plan& plan) {
     course_.after_step(made);
     saves_.look(engine_.step());
     // A request to stop after a step means a step that was made: all replicas continue to it.
-    bool stops = (made.stop && made.finite) || stops_alone();
+    const bool asked = (made.stop && made.finite) || stops_alone();
+    Next next = asked ? agree_on_next() : Next::kStep;
+    const bool ends = next == Next::kEnd;
     // The first save of a run shows that it can be saved.
-    if (saves_.due(engine_.step(), made.save))
-      save({.notify = !stops, .must = stops || (!plan.continues && !saves_.any())});
+    if (saves_.due(engine_.step(), made.save)) {
+      save({.notify = !ends && next != Next::kLeave,
+            .must = ends || (!plan.continues && !saves_.any())});
+    }
     course_.after_step_and_save(made);
-    stops |= stops_alone();
-    if (!stops) continue;
-    if (course_.elastic() && goes_on_elastic()) {
-      if (regroups_) return End::kAsked;
-      continue;
+    if (next == Next::kStep && stops_alone()) next = agree_on_next();
+    if (next == Next::kStep) continue;
+    if (next == Next::kLeave) leave();
+    if (next == Next::kRegroup) {
+      regroup();
+      return End::kAsked;
     }
     end_on_request();
     end = End::kAsked;
@@ -101,7 +108,8 @@ void RunDriver::end_on_request() {
   throw reason->error(where, saves_.enabled());
 }
 
-bool RunDriver::goes_on_elastic() {
+RunDriver::Next RunDriver::agree_on_next() {
+  if (!course_.elastic()) return Next::kEnd;
   constexpr const char* kSignal = "signal";
   constexpr const char* kEnd = "end";
   constexpr const char* kNewcomers = "newcomers";
@@ -112,7 +120,7 @@ bool RunDriver::goes_on_elastic() {
                                                      : "";
   const std::vector<std::string> all = replica_.group().gather_text("elastic", mine);
   const auto said = [&](const std::string& what) { return std::ranges::count(all, what) > 0; };
-  if (said(kEnd) || all.front() == kSignal) return false;
+  if (said(kEnd) || all.front() == kSignal) return Next::kEnd;
   // A signal is for a task: all of its replicas know it.
   const auto& place = replica_.place();
   std::set<int> leaving;
@@ -121,19 +129,22 @@ bool RunDriver::goes_on_elastic() {
     if (std::all_of(first, first + place.locals, [&](const auto& text) { return text == kSignal; }))
       leaving.insert(process);
   }
-  if (!leaving.empty()) {
-    if (!course_.can_spare(static_cast<int>(leaving.size()))) return false;
-    if (!leaving.contains(place.process)) return true;
-    throw Error(ErrorKind::kCancelled,
-                fmt::format("stopped by {} at step {}", stop_signal_name(), engine_.step()),
-                "the other workers of this elastic run continue without this one");
-  }
-  if (!said(kNewcomers)) return true;
+  if (leaving.empty()) return said(kNewcomers) ? Next::kRegroup : Next::kStep;
+  if (!course_.can_spare(static_cast<int>(leaving.size()))) return Next::kEnd;
+  return leaving.contains(place.process) ? Next::kLeave : Next::kStep;
+}
+
+void RunDriver::leave() {
+  throw Error(ErrorKind::kCancelled,
+              fmt::format("stopped by {} at step {}", stop_signal_name(), engine_.step()),
+              "the other workers of this elastic run continue without this one");
+}
+
+void RunDriver::regroup() {
   regroups_ = true;
   saves_.settle("the change of the workers");
   course_.before_regroup();
   engine_.finish();
-  return true;
 }
 
 void RunDriver::save(const Save& how) {

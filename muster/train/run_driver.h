@@ -112,10 +112,19 @@ class MUSTER_PART_EXPORT RunDriver {
   // A course's request ends the run normally; a signal ends it with Cancelled, or, in the tasks
   // that got none, with the request to be restarted together with the one that did.
   void end_on_request();
-  // All replicas call it when one of an elastic run wants to stop. Whether the run goes on: with
-  // this group, whose leaving tasks the others will miss, or, if regroups(), with the next one.
-  // A task that leaves throws Cancelled.
-  bool goes_on_elastic();
+  // What follows a step.
+  enum class Next {
+    kStep,  // another one; the others of an elastic run will miss the tasks that leave
+    kEnd,
+    kLeave,   // this task leaves an elastic run, which continues without it
+    kRegroup  // an elastic run continues with another group
+  };
+  // All replicas call it when one of them wants to stop. In a run that is not elastic it is the
+  // end.
+  Next agree_on_next();
+  [[noreturn]] void leave();
+  // The group ends, and another one takes its state.
+  void regroup();
   void end_if_told();
   void end_steps(End end, const std::function<void()>& others_go_on);
 

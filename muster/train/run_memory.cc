@@ -75,8 +75,9 @@ std::map<std::string, Tensor> fetch(Replica& replica, int donor, const RunMemory
 
 std::shared_ptr<const Checkpoint> remember(const Engine& engine,
                                            const std::map<std::string, Tensor>& named,
-                                           const json& inputs) {
+                                           const json& inputs, int64_t epoch) {
   auto state = std::make_shared<Checkpoint>();
+  state->epoch = epoch;
   for (const auto& [name, tensor] : named)
     state->tensors[name] = tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true);
   state->global_step = engine.step();

@@ -71,7 +71,9 @@ void RunSaves::settle(const std::string& waiter) {
 
 void RunSaves::end_after_error() noexcept {
   try {
-    saved_ |= !pending_.await().empty();
+    if (!pending_.any() || pending_.await().empty()) return;
+    timer_.written(pending_step_);
+    saved_ = true;
   } catch (...) {
     log::warning(current_error().message());
   }

@@ -28,9 +28,24 @@ distribute::Settings settings_of(const TrainerOptions& options, uint64_t seed) {
           {"summary_every_steps", std::to_string(options.summary_every_steps)},
           {"non_finite", std::string(to_string(options.non_finite))},
           {"non_finite_limit", std::to_string(options.non_finite_limit)},
-          {"restart_input", options.restart_input ? "set" : "unset"},
+          // Workers of an elastic run have it until they have trained.
+          {"restart_input", options.restart_input && !options.start.elastic ? "set" : "unset"},
           {"audit", options.audit ? "set" : "unset"},
           {"params", options.params->dump()}};
+}
+
+RunSavesOptions saves_of(const TrainerOptions& options) {
+  return {.model_dir = options.model_dir,
+          .manager = {.fs = options.fs,
+                      .clock = options.clock,
+                      .keep_checkpoint_max = options.keep_checkpoint_max,
+                      .keep_checkpoint_every_n_hours = options.keep_checkpoint_every_n_hours,
+                      .keep = options.keep_checkpoint},
+          .every_steps = options.save_checkpoints_steps,
+          .every_seconds = options.save_checkpoints_secs,
+          .max_failed_saves = options.max_failed_saves,
+          .asynchronous = options.asynchronous_saves,
+          .cancelled = options.start.cancelled};
 }
 
 }  // namespace muster::inline v0_1

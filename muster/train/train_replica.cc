@@ -36,20 +36,6 @@ using distribute::Replica;
 using distribute::ReplicaInput;
 using distribute::StepResult;
 
-RunSavesOptions saves_of(const TrainerOptions& options) {
-  return {.model_dir = options.model_dir,
-          .manager = {.fs = options.fs,
-                      .clock = options.clock,
-                      .keep_checkpoint_max = options.keep_checkpoint_max,
-                      .keep_checkpoint_every_n_hours = options.keep_checkpoint_every_n_hours,
-                      .keep = options.keep_checkpoint},
-          .every_steps = options.save_checkpoints_steps,
-          .every_seconds = options.save_checkpoints_secs,
-          .max_failed_saves = options.max_failed_saves,
-          .asynchronous = options.asynchronous_saves,
-          .cancelled = options.start.cancelled};
-}
-
 // The run of an Estimator: it takes its batches from the input, its steps from the model function,
 // and calls its hooks.
 class Run final : public RunCourse {
@@ -337,13 +323,17 @@ class Run final : public RunCourse {
     const distribute::ReplicaPlace& place = replica_.place();
     const bool own = input_->by_process();
     if (place.local != 0 || (!own && !replica_.is_chief())) return;
-    audit_.emplace(fs, options_.model_dir,
-                   ExampleAudit::Start{.attempt = std::stoll(*attempt),
-                                       .step = step(),
-                                       .pass = input_->batches().save().value("pass", int64_t{0}),
-                                       .position = input_->batches().position(),
-                                       .task = own ? place.process : 0,
-                                       .tasks = own ? place.processes : 1});
+    if (in_memory()) audit_ = elastic_->continue_audit(*input_);
+    if (audit_) return;
+    audit_ = std::make_shared<ExampleAudit>(
+        fs, options_.model_dir,
+        ExampleAudit::Start{.attempt = std::stoll(*attempt),
+                            .step = step(),
+                            .pass = input_->batches().save().value("pass", int64_t{0}),
+                            .position = input_->batches().position(),
+                            .task = own ? place.process : 0,
+                            .tasks = own ? place.processes : 1});
+    if (elastic_) elastic_->keep_audit(audit_);
   }
 
   StepResult make_step() override {
@@ -422,7 +412,6 @@ class Run final : public RunCourse {
   bool has_newcomers() const override { return elastic_ && elastic_->has_newcomers(); }
   bool can_spare(int leaving) const override { return elastic_->can_spare(leaving); }
   void before_regroup() override {
-    if (audit_) audit_->flush();
     elastic_->remember_together(*input_, examples_of_step_, last_step_);
   }
 
@@ -441,7 +430,7 @@ class Run final : public RunCourse {
   RunDriver driver_;
   std::optional<ReplicaInput> input_;
   std::optional<ElasticMember> elastic_;  // of an elastic run
-  std::optional<ExampleAudit> audit_;     // of the replicas that write one
+  std::shared_ptr<ExampleAudit> audit_;   // of the replicas that write one
   int64_t steps_made_ = 0;
   int64_t last_step_ = -1;
   int64_t examples_of_step_ = 0;

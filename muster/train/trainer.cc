@@ -11,6 +11,7 @@
 #include "muster/base/log.h"
 #include "muster/distribute/elastic_run.h"
 #include "muster/distribute/replica_threads.h"
+#include "muster/train/internal/elastic_member.h"
 #include "muster/train/internal/train_replica.h"
 #include "muster/train/stop_signal.h"
 
@@ -95,18 +96,23 @@ TrainResult train_elastic(const ModelFn& model_fn, const InputFn& input_fn,
   std::vector<internal::Attempt> attempts;
   for (;;) {
     bool formed = false;
+    for (internal::Attempt& attempt : attempts) attempt.regroups = attempt.in_step = false;
     try {
       const std::vector<std::unique_ptr<Replica>> replicas =
           options.strategy->start_replicas(again.start);
       formed = true;
       attempts.resize(replicas.size());
-      for (internal::Attempt& attempt : attempts) attempt.regroups = false;
       TrainResult result = train_on(replicas, model_fn, input_fn, again, &attempts);
       if (attempts[0].first_step >= 0) result.steps = result.global_step - attempts[0].first_step;
       if (!attempts[0].regroups) return result;
     } catch (const Error& error) {
       if (stop_signal() != 0 || !elastic.goes_on_after(error)) {
         const bool began = !attempts.empty() && attempts[0].first_step >= 0;
+        // The run ends between two groups, and so does not save by itself.
+        if (began && options.start.cluster.is_chief && !attempts[0].in_step) {
+          if (attempts[0].audit) attempts[0].audit->flush();
+          internal::save_memory(options, attempts[0].memory);
+        }
         if (began && !formed) tell_hooks(options, error);
         throw;
       }

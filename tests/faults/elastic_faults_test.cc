@@ -67,9 +67,10 @@ INSTANTIATE_TEST_SUITE_P(
 // A run whose chief stands after step 6 until its gates are opened.
 class GatedElasticTest : public ::testing::Test {
  protected:
-  void start(const Words& options) {
+  void start(const Words& options, Variables variables = {}) {
     std::filesystem::create_directory(gates_);
-    program_.emplace(command(model_, options), Variables{{"FAULT_GATES", gates_}});
+    variables["FAULT_GATES"] = gates_;
+    program_.emplace(command(model_, options), variables);
     open(1, 5);
     program_->wait_for("gate: 6");
   }
@@ -85,25 +86,93 @@ class GatedElasticTest : public ::testing::Test {
     return count;
   }
 
+  // Worker 1 is killed, and the chief makes its steps slowly enough for another one to be there.
+  void lose_worker_and_go_on() {
+    ASSERT_TRUE(program_->signal_task("worker", 1, SIGKILL));
+    open(6, 7);
+    program_->wait_for("elastic: 2 of 3 workers train from step ");
+    program_->wait_for("gate: 8");
+    // The chief looks for newcomers in each step; the gates are for the time until one is there.
+    constexpr auto kStart = 300ms;
+    for (int64_t step = 8; step <= kLastStep; ++step) {
+      std::this_thread::sleep_for(kStart);
+      open(step, step);
+    }
+  }
+  std::string saved_line(int64_t step) const {
+    return fmt::format("saved {}/model.ckpt-{}\n", model_, step);
+  }
+
   TempDirectory directory_;
   const std::string model_ = directory_ / "model", gates_ = directory_ / "gates";
   std::optional<Program> program_;
 };
 
+// The record of used examples holds over the change, too.
 TEST_F(GatedElasticTest, AWorkerThatIsStartedAgainJoins) {
-  start({"--workers=2:3", "--restart=1"});
-  ASSERT_TRUE(program_->signal_task("worker", 1, SIGKILL));
-  open(6, 7);
-  program_->wait_for("elastic: 2 of 3 workers train from step ");
-  program_->wait_for("gate: 8");
-  // The chief looks for newcomers in each step; the gates are for the time until one is there.
-  constexpr auto kStart = 300ms;
-  for (int64_t step = 8; step <= kLastStep; ++step) {
-    std::this_thread::sleep_for(kStart);
-    open(step, step);
-  }
+  start({"--workers=2:3", "--restart=1"}, {{"FAULT_AUDIT", "1"}});
+  lose_worker_and_go_on();
   EXPECT_EQ(program_->wait(), 0) << program_->output();
   EXPECT_EQ(times("elastic: 3 of 3 workers train from step "), 2) << program_->output();
+  EXPECT_TRUE(has_checkpoint(model_, kLastStep));
+  const Ran audit = run({binary("muster"), "audit", model_});
+  EXPECT_EQ(audit.code, 0) << audit.output;
+  EXPECT_THAT(audit.output, HasSubstr(fmt::format("{} steps", kLastStep))) << program_->output();
+}
+
+TEST_F(GatedElasticTest, AWorkerThatComesWithOtherSettingsIsRefusedAlone) {
+  const std::string other = directory_ / "other";
+  start({"--workers=2:3", "--restart=1"}, {{"FAULT_OTHER", other}});
+  write_file(other, "");
+  lose_worker_and_go_on();
+  EXPECT_EQ(program_->wait(), 0) << program_->output();
+  EXPECT_THAT(program_->output(),
+              AllOf(HasSubstr("seed is 3 on worker 0, worker 2; 4 on worker 1"),
+                    HasSubstr("worker 1: exit code 2; the run continues with")));
+  EXPECT_EQ(times("elastic: 2 of 3 workers train from step "), 2) << program_->output();
+  EXPECT_TRUE(has_checkpoint(model_, kLastStep));
+}
+
+// A thread of the chief writes the checkpoint of step 8 when the group changes: it is there, and
+// the next group begins after it.
+constexpr int64_t kWrittenStep = 8;
+
+TEST_F(GatedElasticTest, ASaveInFlightSurvivesTheLossOfAWorker) {
+  start({"--workers=2:3"}, {{"FAULT_PHASE", "write"}, {"FAULT_TASK", "worker 0"}});
+  open(6, kLastStep);
+  program_->wait_for("phase: write");
+  ASSERT_TRUE(program_->signal_task("worker", 1, SIGKILL));
+  EXPECT_EQ(program_->wait(), 0) << program_->output();
+  const std::string output = program_->output();
+  const auto lost = output.find("worker 1: killed by SIGKILL"),
+             saved = output.find(saved_line(kWrittenStep)),
+             changed = output.find("elastic: 2 of 3 workers train from step ");
+  EXPECT_LT(lost, saved) << output;
+  EXPECT_LT(saved, changed) << output;
+  EXPECT_NE(changed, std::string::npos) << output;
+  EXPECT_EQ(times(saved_line(kWrittenStep)), 1) << output;
+  EXPECT_TRUE(has_checkpoint(model_, kWrittenStep));
+  EXPECT_TRUE(has_checkpoint(model_, kLastStep));
+}
+
+TEST_F(GatedElasticTest, ASaveInFlightSurvivesAWorkerThatComes) {
+  start({"--workers=2:3", "--restart=1"}, {{"FAULT_PHASE", "write"}, {"FAULT_TASK", "worker 0"}});
+  ASSERT_TRUE(program_->signal_task("worker", 1, SIGKILL));
+  open(6, 6);
+  program_->wait_for("elastic: 2 of 3 workers train from step ");
+  program_->wait_for("gate: 7");
+  // The worker joins while the chief stands here, so the step that is saved ends the group.
+  std::this_thread::sleep_for(1500ms);
+  open(7, kLastStep);
+  EXPECT_EQ(program_->wait(), 0) << program_->output();
+  const std::string output = program_->output();
+  const auto in_flight = output.find("phase: write"), saved = output.find(saved_line(kWrittenStep)),
+             changed = output.find("elastic: 3 of 3 workers train from step 8");
+  EXPECT_LT(in_flight, saved) << output;
+  EXPECT_LT(saved, changed) << output;
+  EXPECT_NE(changed, std::string::npos) << output;
+  EXPECT_EQ(times(saved_line(kWrittenStep)), 1) << output;
+  EXPECT_TRUE(has_checkpoint(model_, kWrittenStep));
   EXPECT_TRUE(has_checkpoint(model_, kLastStep));
 }
 
@@ -125,7 +194,9 @@ TEST_F(GatedElasticTest, FewerThanTheMinimumAreEnded) {
   ASSERT_TRUE(program_->signal_task("worker", 1, SIGKILL));
   open(6, kLastStep);
   EXPECT_EQ(program_->wait(), 137) << program_->output();
-  EXPECT_THAT(program_->output(), HasSubstr("worker 1 failed: killed by SIGKILL"));
+  EXPECT_THAT(program_->output(), AllOf(HasSubstr("worker 1 failed: killed by SIGKILL"),
+                                        HasSubstr("from memory: the other workers did not come")));
+  EXPECT_TRUE(has_checkpoint(model_, 6) || has_checkpoint(model_, 7)) << program_->output();
 }
 
 }  // namespace

@@ -1,6 +1,10 @@
 // Measures the seconds from the SIGKILL of one of four workers to the next step of the run: of an
-// elastic run, and of one that `muster run` starts again. They take turns, and medians are printed.
-//   elastic_time [--rounds=5]
+// elastic run, and of one that `muster run` starts again; with --torchrun=PYTHON also of a small
+// program of PyTorch, whose workers torchrun starts again. They take turns, and medians are
+// printed. With --phases it strikes one of three workers in each phase, and prints a table: the
+// seconds until the others train without it, and how the run ends.
+//   elastic_time [--rounds=5] [--torchrun=PYTHON] [--phases]
+// --torchrun runs a script of this source tree, so call it from its root.
 #include <fmt/format.h>
 #include <signal.h>
 
@@ -66,6 +70,68 @@ double of_muster(const Words& options, const std::string& text, int number) {
       program, [&] { return program.task("worker", 2); }, text, number);
 }
 
+double of_torchrun(const std::string& python) {
+  const TempDirectory directory;
+  const std::string state = directory / "state.pt";
+  Program program(
+      {python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4",
+       "--max-restarts=3", "--local-addr=127.0.0.1", "benchmarks/peers/elastic_ddp.py", state},
+      {{"OMP_NUM_THREADS", "1"},
+       {"GLOO_SOCKET_IFNAME", "lo"},
+       // Else new workers find the addresses of the old ones in the store.
+       {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"}});
+  const double seconds = measure(
+      program,
+      [&] { return static_cast<pid_t>(number_behind(program.output(), "worker 2 is process ")); },
+      "worker 0 is process ", 2);
+  // It ends its workers.
+  program.signal(SIGTERM);
+  (void)program.wait();
+  return seconds;
+}
+
+// One of three workers gets `signal` in `phase`, of which `speaker` tells. Returns a row of the
+// table.
+std::string row_of(int signal, const std::string& phase, const std::string& speaker) {
+  constexpr int64_t kLastStep = 12;
+  std::string row = fmt::format("| {} | {} |", signal == SIGKILL ? "SIGKILL" : "SIGTERM", phase);
+  std::string end;
+  for (const char* transport : {"shared_memory", "tcp"}) {
+    const TempDirectory directory;
+    const std::string model = directory / "model";
+    Program program(
+        muster_run({"--workers=2:3"}, {binary("fault_victim"), "--model_dir=" + model}),
+        {{"FAULT_PHASE", phase}, {"FAULT_TASK", speaker}, {"MUSTER_TRANSPORT", transport}});
+    program.wait_for(fmt::format("[{}] phase: {}", speaker, phase));
+    const double begin = now();
+    program.signal_task("worker", 1, signal);
+    const bool formed = program.says("elastic: 2 of 3 workers train");
+    row += formed ? fmt::format(" {:.1f} |", now() - begin) : " - |";
+    const int code = program.wait();
+    end += fmt::format("{}{}{}", end.empty() ? "" : " / ", code,
+                       has_checkpoint(model, kLastStep) ? "" : ", last checkpoint missing");
+  }
+  const size_t half = end.find(" / ");
+  if (end.substr(0, half) == end.substr(half + 3)) end.resize(half);
+  return fmt::format("{} {} |\n", row, end);
+}
+
+int print_phases() {
+  const std::vector<std::pair<std::string, std::string>> phases = {
+      {"start", "worker 1"}, {"build", "worker 1"},    {"step", "worker 1"}, {"save", "worker 0"},
+      {"write", "worker 0"}, {"evaluate", "worker 0"}, {"end", "worker 1"}};
+  std::printf(
+      "| signal | phase | seconds, shared memory | seconds, TCP | exit code |\n"
+      "|---|---|---|---|---|\n");
+  for (const int signal : {SIGKILL, SIGTERM}) {
+    for (const auto& [phase, speaker] : phases) {
+      std::printf("%s", row_of(signal, phase, speaker).c_str());
+      std::fflush(stdout);
+    }
+  }
+  return 0;
+}
+
 double median(std::vector<double> values) {
   std::ranges::sort(values);
   return values[values.size() / 2];
@@ -74,14 +140,20 @@ double median(std::vector<double> values) {
 int main_of(int argc, char** argv) {
   CLI::App app("Seconds from the loss of a worker to the next step");
   int rounds = 5;
+  std::string python;
   app.add_option("--rounds", rounds, "Number of kills of each kind")->check(CLI::PositiveNumber);
+  app.add_option("--torchrun", python, "A Python that has torch");
+  bool phases = false;
+  app.add_flag("--phases", phases, "Print the table of phases instead");
   CLI11_PARSE(app, argc, argv);
+  if (phases) return print_phases();
   std::map<std::string, std::vector<double>> seconds;
   for (int round = 0; round < rounds; ++round) {
     seconds["muster, elastic"].push_back(
         of_muster({"--workers=2:4"}, "elastic: 3 of 4 workers train", 1));
     seconds["muster, restarted"].push_back(
         of_muster({"--workers=4", "--restart=1"}, "starting all tasks again", 1));
+    if (!python.empty()) seconds["torchrun, restarted"].push_back(of_torchrun(python));
   }
   for (const auto& [name, values] : seconds) {
     std::printf("%-20s %6.2f s (median of %d, %.2f to %.2f)\n", name.c_str(), median(values),

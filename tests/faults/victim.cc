@@ -2,10 +2,12 @@
 // strike it there. FAULT_PHASE names the phase and FAULT_TASK the task that says so, as "worker 1".
 // With FAULT_GATES, a folder, the chief waits after each step until a file there has its number.
 // With FAULT_STEPS it makes so many steps, at its leisure, and the chief says when it has made
-// each. With FAULT_SERVED it trains on parameter servers, which wait that many seconds for a task
-// that may be started again. With FAULT_KERAS, a file, it is a fit() on parameter servers, whose
-// backups fail while the file is there. When the file FAULT_TRIGGER appears, the task FAULT_STRUCK
-// strikes itself with FAULT_BLOW (blow.h). Without them it is a program as any other.
+// each. With FAULT_AUDIT it records which examples it uses. Where the file FAULT_OTHER exists, it
+// starts with another seed. With FAULT_SERVED it trains on parameter servers, which wait that many
+// seconds for a task that may be started again. With FAULT_KERAS, a file, it is a fit() on
+// parameter servers, whose backups fail while the file is there. When the file FAULT_TRIGGER
+// appears, the task FAULT_STRUCK strikes itself with FAULT_BLOW (blow.h). Without them it is a
+// program as any other.
 #include <muster/muster.h>
 #include <sys/socket.h>
 #include <torch/types.h>
@@ -71,6 +73,11 @@ bool is_struck(const std::string& phase) {
 bool writes_slowly() {
   const std::string phase = variable("FAULT_PHASE");
   return phase == "save" || phase == "write";
+}
+
+bool is_other() {
+  const std::string file = variable("FAULT_OTHER");
+  return !file.empty() && std::filesystem::exists(file);
 }
 
 // Says once that this task has come to `phase`, and stays there for `pause`.
@@ -295,10 +302,11 @@ void program(const Flags& flags) {
   if (variable("FAULT_PHASE") == "join" && !is_struck("join")) std::this_thread::sleep_for(kLate);
   Estimator estimator(model_fn,
                       {.model_dir = flags.model_dir,
-                       .random_seed = 3,
+                       .random_seed = is_other() ? 4 : 3,
                        .save_checkpoints_steps = save_every(),
                        .train_distribute = strategy(),
                        .join_timeout = Seconds(kJoinSeconds),
+                       .audit = !variable("FAULT_AUDIT").empty(),
                        .fs = writes_slowly() || is_disk_full_some_day() ? &own_files() : nullptr});
   train_and_evaluate(estimator,
                      {.input_fn = [] { return training_points().batch(16); },
@@ -306,7 +314,9 @@ void program(const Flags& flags) {
                       .hooks = {std::make_shared<PhaseHook>()}},
                      {.input_fn = [] { return points().batch(64); },
                       .steps = std::nullopt,
-                      .exporters = exporters()});
+                      .exporters = exporters(),
+                      // Then only the first checkpoint and the last one are evaluated.
+                      .throttle_secs = Seconds(variable("FAULT_PHASE") == "write" ? 3600 : 0)});
 }
 
 }  // namespace

@@ -201,6 +201,7 @@ class JoinedCluster final : public ClusterProcessGroup {
   }
 
   void check_options(const std::vector<Device>& devices) override {
+    if (elastic_) meet_newcomers();
     check_calls();
     check_same([this](const std::string& name,
                       const std::string& text) { return gather_text(name, text); },
@@ -227,7 +228,12 @@ class JoinedCluster final : public ClusterProcessGroup {
   }
 
   void declare_model(const std::vector<std::string>& signature) override {
+    // The others come first: a model that differs is then a newcomer's.
+    const bool waits = elastic_ && elastic_->tries_newcomers();
+    const bool is_last = waits && elastic_->is_newcomer();
+    if (is_last) client_->barrier("declared");
     client_->declare_model(signature);
+    if (waits && !is_last) client_->barrier("declared");
   }
 
   void barrier(const std::string& name) override { client_->barrier(name); }
@@ -248,6 +254,13 @@ class JoinedCluster final : public ClusterProcessGroup {
   }
 
   void fail(const Error& error) noexcept override {
+    // A newcomer that differs reports it itself: then the others wait for no task but each other.
+    constexpr auto kReport = std::chrono::seconds(1);
+    if (elastic_ && elastic_->may_refuse_newcomers(error)) {
+      const auto end = SteadyClock::now() + kReport;
+      while (!client_->first_failure() && SteadyClock::now() < end)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
     // What another task's failure caused here is no news to the group.
     if (!finished_ && !client_->first_failure()) client_->fail(error.kind(), error.message());
   }
@@ -292,6 +305,13 @@ class JoinedCluster final : public ClusterProcessGroup {
       elastic_->note_failure(*failure);
   }
 
+  void meet_newcomers() {
+    std::vector<bool> was_here;
+    for (const std::string& text : gather_text("groups before", was_here_ ? "1" : ""))
+      was_here.push_back(!text.empty());
+    elastic_->meet(was_here, cluster_.rank);
+  }
+
   // The group has a part of the cluster's workers.
   void take_members() {
     try {
@@ -302,6 +322,7 @@ class JoinedCluster final : public ClusterProcessGroup {
     }
     std::vector<std::string> tasks;
     for (const cluster::Task& task : cluster_.workers) tasks.push_back(task.name());
+    was_here_ = elastic_->epoch() >= 0;
     elastic_->begin_group(client_->epoch(), std::move(tasks));
   }
 
@@ -400,6 +421,7 @@ class JoinedCluster final : public ClusterProcessGroup {
   const CommunicationOptions options_;
   const std::function<bool()> cancelled_;
   const std::shared_ptr<ElasticRun> elastic_;  // nullptr: all workers of the cluster
+  bool was_here_ = false;                      // in an earlier group of it
   mutable std::mutex asking_;
   std::shared_ptr<control::CoordinatorServer> server_;
   std::unique_ptr<control::CoordinatorClient> client_;

@@ -39,8 +39,9 @@ Outcome judge(const std::vector<const ProcessSpec*>& specs, std::vector<TaskExit
   bool all_ok = true;
   int best = 0;
   const auto is_spared = [&](std::size_t i) {
-    return specs[i]->spared && outcome.tasks[i].ended && !outcome.tasks[i].needed &&
-           asks_for_restart(outcome.tasks[i].status);
+    const TaskExit& exit = outcome.tasks[i];
+    return specs[i]->spared && exit.ended && !exit.needed &&
+           (exit.refused || asks_for_restart(exit.status));
   };
   bool spares = true;  // all others ended well
   for (std::size_t i = 0; i < specs.size(); ++i) {

@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "muster/base/error.h"
 #include "muster/data/dataset.h"
@@ -14,6 +16,7 @@
 #include "muster/distribute/replica_input.h"
 #include "muster/distribute/start_options.h"
 #include "muster/train/engine.h"
+#include "muster/train/internal/example_audit.h"
 #include "muster/train/internal/train_replica.h"
 #include "muster/train/run_saves.h"
 
@@ -38,6 +41,10 @@ class ElasticMember {
   static void check_divided(const distribute::ReplicaInput& input);
   // From here on this replica has the state of the group.
   void begin_group();
+  // On the chief: the record of used examples of the group before, which continues with this one;
+  // nullptr if there is none.
+  std::shared_ptr<ExampleAudit> continue_audit(distribute::ReplicaInput& input);
+  void keep_audit(std::shared_ptr<ExampleAudit> audit) { attempt_.audit = std::move(audit); }
 
   // --- while the group trains ---
   // Before a step: the batches of a step that is not applied are read again.
@@ -58,7 +65,7 @@ class ElasticMember {
 
  private:
   void remember_state(const std::map<std::string, Tensor>& tensors, const nlohmann::json& position,
-                      int64_t last_step);
+                      int64_t epoch, int64_t last_step);
 
   distribute::ElasticRun& run_;
   const int num_workers_;  // of the cluster
@@ -66,9 +73,13 @@ class ElasticMember {
   RunSaves& saves_;
   Attempt& attempt_;
   bool in_memory_ = false;
-  bool in_step_with_group_ = false;
+  int64_t begun_at_ = 0;        // the step after which the group began
   nlohmann::json position_;     // of the input, before the batches of the next step,
   int64_t position_step_ = -1;  // which follows this one; -1: none is noted
 };
+
+// On the chief of an elastic run that ends without another group: saves the state in `memory`,
+// unless it is saved. A save that fails is a warning.
+void save_memory(const TrainerOptions& options, const RunMemory& memory);
 
 }  // namespace muster::inline v0_1::internal

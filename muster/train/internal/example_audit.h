@@ -32,6 +32,9 @@ class ExampleAudit {
   // A step was made, or left out because it was not finite; the input is at `position` now. A step
   // that is not after the last one follows a roll back.
   void note(int64_t step, const Position& position, int64_t rows, bool left_out);
+  // The run continues in another group of workers after `step`, where the input is at `position`.
+  // This is the last step that was noted, or the one after it, which another worker has made.
+  void continue_at(int64_t step, const Position& position);
   // The input has ended.
   void note_end();
   // Writes what was noted since the last call; before the checkpoint of this step. A file that

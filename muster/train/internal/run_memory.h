@@ -21,11 +21,11 @@ struct RunMemory {
   int64_t last_step = -1;    // at which the run ends, as TrainerOptions::max_steps; -1: its input
 };
 
-// The step after which `replica` stands, with its state and the position `inputs` of its data.
-// `named` are the tensors; all are copied to the CPU.
+// The step after which `engine` stands, with its state and the position `inputs` of its data, which
+// is in `epoch`. `named` are the tensors; all are copied to the CPU.
 std::shared_ptr<const Checkpoint> remember(const Engine& engine,
                                            const std::map<std::string, Tensor>& named,
-                                           const nlohmann::json& inputs);
+                                           const nlohmann::json& inputs, int64_t epoch = 0);
 
 // All replicas call it together, each with what it has. The state of the highest epoch, and of
 // these of the highest step, becomes that from which `engine` continues: find_checkpoint() is not

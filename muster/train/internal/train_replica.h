@@ -4,12 +4,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 
 #include "muster/distribute/replica.h"
 #include "muster/train/internal/run_memory.h"
 #include "muster/train/trainer.h"
 
 namespace muster::inline v0_1::internal {
+
+class ExampleAudit;
 
 // How far a replica came before it threw.
 struct Attempt {
@@ -18,6 +21,10 @@ struct Attempt {
   // Of an elastic run: the state that this worker begins with, if another group comes before it has
   // made one; and the one it ended with.
   RunMemory memory{};
+  // Of an elastic run: whether this worker has the state of the present group; and on the chief the
+  // record of used examples, if the run has one.
+  bool in_step = false;
+  std::shared_ptr<ExampleAudit> audit = nullptr;
   int64_t first_step = -1;  // after which this worker began
   // Of an elastic run that did not throw: another group goes on, in which this worker is.
   bool regroups = false;
