@@ -1,6 +1,7 @@
 // A small training run that says which phase it is in and stays there a moment, so that a test can
 // strike it there. FAULT_PHASE names the phase and FAULT_TASK the task that says so, as "worker 1".
-// With FAULT_GATES, a folder, the chief waits after each step until a file there has its number.
+// With FAULT_GATES, a folder, the chief waits after each step until a file there has its number,
+// and each task says when it starts, for which it waits while a file "hold" is there.
 // With FAULT_STEPS it makes so many steps, at its leisure, and the chief says when it has made
 // each. With FAULT_AUDIT it records which examples it uses. Where the file FAULT_OTHER exists, it
 // starts with another seed. With FAULT_SERVED it trains on parameter servers, which wait that many
@@ -100,6 +101,14 @@ void pass_gate(int64_t step) {
       throw Error(ErrorKind::kTimeout, "nobody opened the gate of step " + std::to_string(step));
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+}
+
+void start_by_gates() {
+  const std::string folder = variable("FAULT_GATES");
+  if (folder.empty()) return;
+  while (std::filesystem::exists(folder + "/hold"))
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  std::fprintf(stderr, "starts\n");
 }
 
 // On a clock that all processes of this machine share.
@@ -295,6 +304,7 @@ void fit_on_servers(const Flags& flags) {
 
 void program(const Flags& flags) {
   if (!variable("FAULT_KERAS").empty()) return fit_on_servers(flags);
+  start_by_gates();
   strike_when_told();
   reach("start");
   reach("join", std::chrono::milliseconds(0));
