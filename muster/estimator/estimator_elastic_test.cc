@@ -94,6 +94,7 @@ TEST_P(ElasticLossTest, TheOthersHaveTheBitsOfARunThatFewerContinue) {
     min_workers = 2;
     model_dir = directory / ("elastic" + std::to_string(lost));
     const LocalCluster cluster(4);
+    std::atomic<bool> is_made{false};
     testing::run_ranks(4, [&](int rank) {
       Estimator estimator(two_layers, config(cluster, rank, GetParam()), params);
       std::vector<std::pair<int64_t, int>> begun;
@@ -102,7 +103,14 @@ TEST_P(ElasticLossTest, TheOthersHaveTheBitsOfARunThatFewerContinue) {
         begun.emplace_back(info.start_step, info.num_replicas);
       };
       hook->at_step = [&](int64_t step) {
-        if (rank == lost && step == 7) be_lost();
+        if (step != 7) return;
+        if (rank != lost) {
+          is_made = true;
+          return;
+        }
+        // One that is left has made this step too: else they continue after the step before.
+        wait_until([&] { return is_made.load(); });
+        be_lost();
       };
       const auto whole = [&] {
         const TrainResult result = estimator.train(input, {.max_steps = 20, .hooks = {hook}});
