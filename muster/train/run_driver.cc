@@ -37,7 +37,7 @@ RunDriver::End RunDriver::run(const Plan& plan) {
     const StepResult made = course_.make_step();
     if (!made.any_data) {
       // A wait for data ends where the run is to stop.
-      const bool asked = made.stop || stops_alone();
+      const bool asked = (made.stop || stops_alone()) && agree_on_next() == Next::kEnd;
       if (asked) end_on_request();
       end = asked ? End::kAsked : End::kNoMoreData;
       break;
