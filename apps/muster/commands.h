@@ -29,6 +29,7 @@ void add_completion(CLI::App& app, const std::string& own_folder, Action& action
 // Returns the completion of the words of `app`, a command, and of the commands below it.
 std::string completion_of(const CLI::App& app);
 void add_audit(CLI::App& app, Action& action);
+void add_top(CLI::App& app, Action& action);
 // `all` is the command line, without the program's name; it must outlive the action, as in
 // add_export().
 void add_diff(CLI::App& app, const std::vector<std::string>& all, const std::string& own_folder,

@@ -36,6 +36,7 @@ TEST(Command, HelpAndVersion) {
                               "train ",
                               "board ",
                               "sim ",
+                              "top ",
                               "ls ",
                               "cp ",
                               "cat ",

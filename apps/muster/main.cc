@@ -30,6 +30,7 @@ void add_commands(CLI::App& app, const CommandLine& line, Action& action) {
   add_train(app, line.words, line.own_folder, action);
   add_board(app, line.words, line.own_folder, action);
   add_sim(app, line.words, line.own_folder, action);
+  add_top(app, action);
   add_new(app, line.own_folder + "/muster", action);
   add_certificates(app, action);
   add_completion(app, line.own_folder, action);

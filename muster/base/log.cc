@@ -20,6 +20,7 @@
 #include "muster/base/error.h"
 #include "muster/base/internal/log_handover.h"
 #include "muster/base/printable.h"
+#include "muster/base/recent_log.h"
 #include "muster/base/strings.h"
 #include "muster/base/terminal.h"
 
@@ -188,7 +189,9 @@ void say(Level level, std::string_view message) {
                                                           spdlog::level::warn, spdlog::level::err};
   Log& log = instance();
   const auto own = kLevels[static_cast<int>(level)];
-  if (!log.logger.should_log(own) || internal::hand_over(level, message)) return;
+  if (!log.logger.should_log(own)) return;
+  internal::note_line(level, message);
+  if (internal::hand_over(level, message)) return;
   log.logger.log(own, "{}", message);
 }
 
@@ -220,6 +223,7 @@ void warning_once(std::string_view message) {
 void event(std::string_view name, const nlohmann::json& fields, std::string_view message) {
   Log& log = instance();
   if (!log.logger.should_log(spdlog::level::info)) return;
+  internal::note_line(Level::kInfo, message);
   if (internal::hand_over(Level::kInfo, message, name, &fields)) return;
   if (!log.sink->json()) {
     log.logger.info("{}", message);

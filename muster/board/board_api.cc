@@ -9,11 +9,13 @@
 #include <span>
 #include <utility>
 
+#include "muster/base/clock.h"
 #include "muster/base/error.h"
 #include "muster/base/foreign_error.h"
 #include "muster/board/chart_table.h"
 #include "muster/board/compare_runs.h"
 #include "muster/board/internal/record_answers.h"
+#include "muster/board/live_json.h"
 #include "muster/board/run_facts.h"
 #include "muster/board/searches.h"
 
@@ -175,6 +177,7 @@ HttpAnswer BoardApi::route(const std::string& path, const Query& query) {
   if (path == "/api/facts") return facts(query);
   if (path == "/api/compare") return compare(query);
   if (path == "/api/searches") return searches();
+  if (path == "/api/live") return live();
   return error_of(404, "there is no such path");
 }
 
@@ -231,6 +234,7 @@ HttpAnswer BoardApi::state(const Query& query) {
                     {"read_bytes", read_bytes},
                     {"troubles", store_.troubles()},
                     {"searches", store_.searches().size()},
+                    {"live_runs", store_.live_runs().size()},
                     {"runs", runs},
                     {"tags", tag_list}});
 }
@@ -407,6 +411,16 @@ HttpAnswer BoardApi::searches() {
   for (const std::string& directory : store_.searches()) {
     json search = search_json(files_, directory);
     if (search.is_object()) all.push_back(std::move(search));
+  }
+  return answer_of(all);
+}
+
+HttpAnswer BoardApi::live() {
+  const double now = system_clock().wall_seconds();
+  json all = json::array();
+  for (const std::string& directory : store_.live_runs()) {
+    json run = live_json(files_, directory, now);
+    if (run.is_object()) all.push_back(std::move(run));
   }
   return answer_of(all);
 }

@@ -36,6 +36,7 @@ class BoardApi {
   serve::HttpAnswer facts(const Query& query);
   serve::HttpAnswer compare(const Query& query);
   serve::HttpAnswer searches();
+  serve::HttpAnswer live();
 
   // The run of the number that the query gives under this name.
   std::shared_ptr<StoredRun> run_of(const Query& query, const std::string& name = "run") const;

@@ -9,6 +9,7 @@
 
 #include "muster/base/json.h"
 #include "muster/base/strings.h"
+#include "muster/board/live_json.h"
 
 namespace muster::inline v0_1::board {
 namespace {
@@ -28,6 +29,22 @@ std::optional<std::string> small_text(FileSystem& files, const std::string& path
   return text.ok() ? std::optional(std::move(text).value()) : std::nullopt;
 }
 
+// What the evaluation of a checkpoint measured that RunConfig.keep_best keeps, by its step.
+std::map<int64_t, double> best_of(FileSystem& files, const std::string& directory) {
+  const std::string path = join_path(directory, "best_checkpoints.json");
+  const auto text = small_text(files, path);
+  if (!text) return {};
+  const Result<json> parsed = parse_json(*text, path, ErrorKind::kCorrupt);
+  std::map<int64_t, double> best;
+  if (!parsed.ok() || !parsed.value().is_object()) return best;
+  for (const json& one : parsed.value().value("best", json::array())) {
+    if (one.is_object() && one.contains("global_step") && one["global_step"].is_number_integer() &&
+        one.contains("value") && one["value"].is_number())
+      best[one["global_step"].get<int64_t>()] = one["value"].get<double>();
+  }
+  return best;
+}
+
 json checkpoints_of(FileSystem& files, const std::string& directory,
                     const std::vector<DirectoryEntry>& entries) {
   struct Found {
@@ -45,6 +62,7 @@ json checkpoints_of(FileSystem& files, const std::string& directory,
     checkpoint.bytes += entry.info.size;
     checkpoint.saved = std::max(checkpoint.saved, entry.info.modified_seconds);
   }
+  const std::map<int64_t, double> best = best_of(files, directory);
   // The file `checkpoint` names the newest one in quotes.
   const std::string named = small_text(files, join_path(directory, "checkpoint")).value_or("");
   json all = json::array();
@@ -55,6 +73,8 @@ json checkpoints_of(FileSystem& files, const std::string& directory,
                    {"bytes", each->second.bytes},
                    {"saved", each->second.saved},
                    {"newest", named.starts_with("model_checkpoint_path: \"" + name + "\"")}});
+    const auto kept = best.find(each->first);
+    if (kept != best.end()) all.back()["best"] = kept->second;
   }
   return all;
 }
@@ -157,6 +177,7 @@ json run_facts(FileSystem& files, const std::string& directory) {
   if (!checkpoints.empty())
     facts["commands"].push_back("muster inspect checkpoint " + shell_word(directory));
   facts["checkpoints"] = std::move(checkpoints);
+  facts["starts"] = starts_json(files, directory);
   facts["report"] = report_of(files, join_path(directory, "report"));
   return facts;
 }

@@ -11,12 +11,14 @@
 #include "muster/base/printable.h"
 #include "muster/base/uri.h"
 #include "muster/board/searches.h"
+#include "muster/summary/live_status.h"
 
 namespace muster::inline v0_1::board {
 namespace {
 
 constexpr int kDeepestRun = 8;
 constexpr size_t kMostSearches = 100;
+constexpr size_t kMostLiveRuns = 200;
 
 // The last part of a folder's path.
 std::string name_of_folder(std::string path) {
@@ -127,6 +129,22 @@ void RunStore::list() {
   troubles_ = std::move(troubles);
 }
 
+void RunStore::note_live_run(const std::string& path, const std::vector<DirectoryEntry>& entries) {
+  const std::string folder = std::string("/") + summary::kLiveFolder;
+  const bool is_live =
+      path.ends_with(folder) && std::ranges::any_of(entries, [](const auto& entry) {
+        return !entry.info.is_directory && entry.name.ends_with(".json");
+      });
+  if (!is_live) return;
+  const std::string model_dir = path.substr(0, path.size() - folder.size());
+  const std::lock_guard lock(mutex_);
+  if (live_runs_.size() == kMostLiveRuns ||
+      std::ranges::find(live_runs_, model_dir) != live_runs_.end())
+    return;
+  live_runs_.push_back(model_dir);
+  ++version_;
+}
+
 void RunStore::list_folder(const std::string& path, const std::string& name, int depth,
                            std::vector<std::string>& troubles) {
   const Result<std::vector<DirectoryEntry>> entries = files_.list_entries(path);
@@ -135,6 +153,7 @@ void RunStore::list_folder(const std::string& path, const std::string& name, int
       troubles.push_back(printable(entries.error().message()));
     return;
   }
+  note_live_run(path, entries.value());
   std::vector<const DirectoryEntry*> events;
   for (const DirectoryEntry& entry : entries.value()) {
     if (!entry.info.is_directory && formats::is_event_file(entry.name)) events.push_back(&entry);
@@ -191,6 +210,11 @@ std::vector<std::shared_ptr<StoredRun>> RunStore::runs() const {
 std::vector<std::string> RunStore::searches() const {
   const std::lock_guard lock(mutex_);
   return searches_;
+}
+
+std::vector<std::string> RunStore::live_runs() const {
+  const std::lock_guard lock(mutex_);
+  return live_runs_;
 }
 
 uint64_t RunStore::version() const {

@@ -56,6 +56,9 @@ class RunStore {
   std::vector<std::string> troubles() const;
   // The folders that hold a search, in the order in which they were found.
   std::vector<std::string> searches() const;
+  // The folders in which tasks tell what they do, summary/live_status.h, in the order in which they
+  // were found.
+  std::vector<std::string> live_runs() const;
   // The number of a tag for requests; the same for all runs.
   int tag_number(const std::string& tag);
   // The tag of a number. Throws NotFound for an unknown one.
@@ -66,6 +69,8 @@ class RunStore {
   void list();
   void list_folder(const std::string& path, const std::string& name, int depth,
                    std::vector<std::string>& troubles);
+  // Notes the run that the folder `path`, which has these entries, tells of.
+  void note_live_run(const std::string& path, const std::vector<DirectoryEntry>& entries);
   // Reads a slice of the next run that has more. Returns false if none has.
   bool read_next();
   void work();
@@ -82,6 +87,7 @@ class RunStore {
   size_t refused_runs_ = 0;
   std::vector<std::string> troubles_;
   std::vector<std::string> searches_;
+  std::vector<std::string> live_runs_;
   std::vector<std::string> tag_names_;
   std::map<std::string, int> tag_numbers_;
   uint64_t version_ = 1;

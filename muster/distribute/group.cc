@@ -1,5 +1,7 @@
 #include "muster/distribute/group.h"
 
+#include "muster/plan/activity.h"
+
 namespace muster::inline v0_1::distribute {
 namespace {
 
@@ -11,7 +13,7 @@ class LoneGroup final : public Group {
   void declare_model(const std::vector<std::string>&) override {}
   void barrier(const std::string&) override {}
   void finish() override {}
-  void report(Phase, int64_t) override {}
+  void report(Phase phase, int64_t step) override { plan::this_activity().report(phase, step); }
   void fail(const Error&) noexcept override {}
   void check_failure() override {}
   void await_failure() override {}

@@ -12,6 +12,7 @@
 
 #include "muster/base/error.h"
 #include "muster/distribute/internal/backward.h"
+#include "muster/plan/activity.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
@@ -362,7 +363,10 @@ void Reducer::send_late() {
 }
 
 void Reducer::await_all() {
+  plan::ActivityRecord& activity = plan::this_activity();
   for (Launched& launched : works_) {
+    activity.set_bucket(static_cast<int>(launched.bucket) + 1,
+                        static_cast<int>(launched.buckets->size()));
     try {
       launched.work.wait();
     } catch (const Error& error) {
@@ -373,6 +377,7 @@ void Reducer::await_all() {
     if (launched.narrow.defined()) launched.gradients.copy_(launched.narrow);
     if (launched.gradients.defined()) divide(launched.gradients);
   }
+  activity.set_bucket(0, 0);
   if (recorder_ != nullptr) note_spans();
   works_.clear();
 }

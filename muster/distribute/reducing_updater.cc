@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
+#include <optional>
 
 #include "muster/base/error.h"
 #include "muster/distribute/agree.h"
@@ -13,6 +14,7 @@
 #include "muster/distribute/internal/mismatch.h"
 #include "muster/distribute/reducer.h"
 #include "muster/distribute/updater.h"
+#include "muster/plan/activity.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
@@ -87,6 +89,7 @@ class ReducingUpdater final : public Updater {
   Updated update(const optim::TrainOp& train_op, const Accumulated& accumulated) override {
     return group_.explained([&] {
       const auto start = SteadyClock::now();
+      std::optional<plan::InActivity> communicates(plan::Activity::kCommunication);
       const std::vector<double>& head = reduce(accumulated);
       Updated updated{.result = {.any_data = head[kHasData] > 0,
                                  .rows = static_cast<int64_t>(head[kRows]),
@@ -109,6 +112,7 @@ class ReducingUpdater final : public Updater {
         // added up.
         updated.result.loss = head[kLoss] * scale + penalty(head, accumulated);
         const std::vector<RowGradient> rows = exchange_rows(communicator_, mine);
+        communicates.reset();
         if (accumulated.report_non_finite &&
             !(std::isfinite(updated.result.loss) &&
               parameters_->finite(reducer_->gradients(), reducer_->used(), rows))) {

@@ -7,6 +7,7 @@
 
 #include "muster/base/log.h"
 #include "muster/estimator/exporter.h"
+#include "muster/plan/activity.h"
 #include "muster/train/user_call.h"
 
 namespace muster::inline v0_1::internal {
@@ -51,6 +52,7 @@ void EvaluationCourse::restore(const JournalEntry& entry, const std::string& pre
 void EvaluationCourse::call_exporters(bool is_final, Exports* exports) {
   if (told_final_) return;
   told_final_ = is_final;
+  const plan::InActivity exports_here(plan::Activity::kExporting);
   for (const ExporterPtr& exporter : spec_.exporters) {
     if (exported_.contains(exporter->name())) continue;
     const std::string folder =

@@ -60,8 +60,9 @@ std::string_view to_string(Activity activity) {
 
 double StepSeconds::total() const { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
 
-ActivityRecord::ActivityRecord(std::string task)
+ActivityRecord::ActivityRecord(std::string task, std::string run)
     : task_(std::move(task)),
+      run_(std::move(run)),
       state_(packed(Activity::kStarting, std::chrono::steady_clock::now())) {}
 
 void ActivityRecord::enter(Activity activity, TimePoint at) {
@@ -117,6 +118,7 @@ ActivityNow ActivityRecord::now() const {
   const int64_t since = std::chrono::steady_clock::now().time_since_epoch().count();
   ActivityNow now{
       .task = task_,
+      .run = run_,
       .activity = static_cast<Activity>(state & 0xff),
       .seconds = static_cast<double>(std::max<int64_t>(0, since - time_of(state))) * 1e-9,
       .step = step_.load(std::memory_order_relaxed),
@@ -143,7 +145,8 @@ ActivityRecord& this_activity() {
   return nobodys;
 }
 
-ActivityScope::ActivityScope(std::string task) : record_(std::move(task)), before_(own_record) {
+ActivityScope::ActivityScope(std::string task, std::string run)
+    : record_(std::move(task), std::move(run)), before_(own_record) {
   own_record = &record_;
   const std::lock_guard lock(records().mutex);
   records().all.push_back(&record_);

@@ -42,11 +42,13 @@ struct StepSeconds {
   std::array<float, kActivities> seconds{};  // by Activity
   double of(Activity activity) const { return seconds[static_cast<size_t>(activity)]; }
   double total() const;
+  bool operator==(const StepSeconds&) const = default;
 };
 
 // A record as it was at one moment.
 struct ActivityNow {
   std::string task{};  // as messages name the replica: "worker 1"
+  std::string run{};   // as ActivityScope was given it
   Activity activity = Activity::kStarting;
   double seconds = 0;               // since it began
   int64_t step = -1;                // the last one that ended; below 0: none
@@ -60,7 +62,7 @@ class MUSTER_PART_EXPORT ActivityRecord {
  public:
   static constexpr size_t kStepsKept = 64;
 
-  explicit ActivityRecord(std::string task = {});
+  explicit ActivityRecord(std::string task = {}, std::string run = {});
 
   // The replica does this from `at` on.
   void enter(Activity activity, TimePoint at = std::chrono::steady_clock::now());
@@ -88,7 +90,7 @@ class MUSTER_PART_EXPORT ActivityRecord {
     std::array<std::atomic<float>, kActivities> seconds{};
   };
 
-  const std::string task_;
+  const std::string task_, run_;
   std::atomic<uint64_t> state_;  // nanoseconds since the system's start, and Activity in 8 bits
   std::atomic<int64_t> step_{-1};
   std::atomic<uint64_t> bucket_{0};
@@ -101,10 +103,11 @@ class MUSTER_PART_EXPORT ActivityRecord {
 // that nobody reads.
 MUSTER_PART_EXPORT ActivityRecord& this_activity();
 
-// While one lives, the thread has a record of its own, which activities() lists.
+// While one lives, the thread has a record of its own, which activities() lists. `run` is any text
+// by which the replicas of one run are told from others of the process.
 class MUSTER_PART_EXPORT ActivityScope {
  public:
-  explicit ActivityScope(std::string task);
+  explicit ActivityScope(std::string task, std::string run = {});
   ~ActivityScope();
   ActivityScope(const ActivityScope&) = delete;
   ActivityScope& operator=(const ActivityScope&) = delete;

@@ -10,6 +10,7 @@
 #include "muster/distribute/replica.h"
 #include "muster/distribute/start_options.h"
 #include "muster/distribute/strategy.h"
+#include "muster/plan/activity.h"
 #include "muster/plan/failure.h"
 #include "muster/ps/internal/server_connections.h"
 #include "muster/ps/internal/server_updater.h"
@@ -37,7 +38,10 @@ class ServersGroup final : public distribute::Group {
     finished_ = true;
     connections_->finish();
   }
-  void report(distribute::Phase phase, int64_t step) override { connections_->report(phase, step); }
+  void report(distribute::Phase phase, int64_t step) override {
+    plan::this_activity().report(phase, step);
+    connections_->report(phase, step);
+  }
   void fail(const Error& error) noexcept override {
     const ErrorKind kind = error.kind();
     // A task that lost the others may return, and a task that was asked to stop may be restarted.

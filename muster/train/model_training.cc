@@ -4,6 +4,7 @@
 
 #include "muster/distribute/exchange.h"
 #include "muster/layers/step_context.h"
+#include "muster/plan/activity.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/train/internal/models_graph.h"
 #include "muster/train/model_call.h"
@@ -77,6 +78,8 @@ StepResult ModelTraining::make_batch(distribute::ReplicaInput& input,
                                      const std::function<StepInput()>& wishes) {
   let_go();
   trace_.start();
+  plan::ActivityRecord& activity = plan::this_activity();
+  activity.enter(plan::Activity::kInput, trace_.last());
   Element element;
   const bool has_data = input.batches().read(&element);
   if (!has_data && replica_.num_replicas_in_sync() == 1) {
@@ -87,6 +90,7 @@ StepResult ModelTraining::make_batch(distribute::ReplicaInput& input,
   }
   batch_ = to_batch(copy_(element));
   trace_.lap(StepTrace::kInput);
+  activity.enter(plan::Activity::kCompute, trace_.last());
   const int64_t step = engine_.step();
   internal::begin_step(context_, step, replica_.replica_id(), replica_.accumulated());
   const int64_t rows = has_data ? batch_.rows() : 0;
@@ -110,6 +114,7 @@ StepResult ModelTraining::make_batch(distribute::ReplicaInput& input,
   brought.rows = rows;
   const StepResult made = engine_.train(brought, &batch_);
   trace_.lap(replica_.last_times());
+  activity.enter(plan::Activity::kOther, trace_.last());
   if (measured_) metrics_.add(spec_.train_metrics);
   return made;
 }

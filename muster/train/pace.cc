@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "muster/base/log.h"
+#include "muster/plan/activity.h"
 #include "muster/train/internal/run_input.h"
 #include "muster/train/internal/worker_positions.h"
 #include "muster/train/stop_signal.h"
@@ -97,7 +98,10 @@ class AtOwnPace final : public Pace {
     run_.set_position([input] { return input->batches().save().dump(); });
   }
 
-  bool begin_step(int64_t, int64_t) override { return run_.begin_step(); }
+  bool begin_step(int64_t, int64_t) override {
+    const plan::InActivity communicates(plan::Activity::kCommunication);
+    return run_.begin_step();
+  }
   void read_weights() override { run_.read_weights(); }
 
   // The number of the next step is unknown: it is one of the next few.

@@ -29,6 +29,8 @@ class StepTrace {
 
   // The clock runs from here for the next lap().
   void start() { last_ = std::chrono::steady_clock::now(); }
+  // When start() or lap() was called last.
+  std::chrono::steady_clock::time_point last() const { return last_; }
   // Adds the time since start() or the last lap() to `part`.
   void lap(Part part);
   // The same for a train_step(), whose parts the replica measured; the rest counts as update.

@@ -1,9 +1,11 @@
 #include "muster/train/internal/train_replica.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "muster/base/error.h"
@@ -13,12 +15,14 @@
 #include "muster/distribute/agree.h"
 #include "muster/distribute/replica_input.h"
 #include "muster/files/file_systems.h"
+#include "muster/plan/activity.h"
 #include "muster/tensor/element_spec.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/hook_list.h"
 #include "muster/train/internal/elastic_member.h"
 #include "muster/train/internal/example_audit.h"
 #include "muster/train/internal/failure_report.h"
+#include "muster/train/internal/live_task.h"
 #include "muster/train/internal/model_training.h"
 #include "muster/train/internal/non_finite_steps.h"
 #include "muster/train/internal/run_input.h"
@@ -40,8 +44,10 @@ using distribute::StepResult;
 // and calls its hooks.
 class Run final : public RunCourse {
  public:
-  Run(const ModelFn& model_fn, const TrainerOptions& options, Replica& replica, Attempt* attempt)
+  Run(const ModelFn& model_fn, const TrainerOptions& options, Replica& replica, Attempt* attempt,
+      LiveTask& live)
       : options_(options),
+        live_(live),
         replica_(replica),
         engine_(replica, options.accumulate_steps),
         pace_(Pace::of(replica)),
@@ -286,6 +292,15 @@ class Run final : public RunCourse {
                   }});
   }
 
+  void tell_live() {
+    // They are a request to a server.
+    constexpr int64_t kMeasuresEvery = 10;
+    if (live_tells_++ % kMeasuresEvery == 0) measures_ = pace_->measures();
+    live_.tell({.last_step = last_step_,
+                .saving = saves_.in_flight().value_or(-1),
+                .measures = measures_});
+  }
+
   // Called when the steps are over that a hook requested.
   void tell_profile() {
     if (const auto timeline = profile_.take()) hooks_.after_profile(step(), *timeline);
@@ -368,6 +383,8 @@ class Run final : public RunCourse {
     tell_of_evaluations();
     trace_.lap(StepTrace::kHooks);
     trace_.count_step();
+    plan::this_activity().end_step(step(), trace_.last());
+    if (live_.wants_news()) tell_live();
     steps_.let_go();
   }
 
@@ -416,6 +433,7 @@ class Run final : public RunCourse {
   }
 
   const TrainerOptions& options_;
+  LiveTask& live_;
   Replica& replica_;
   Engine engine_;
   const std::unique_ptr<Pace> pace_;
@@ -434,6 +452,8 @@ class Run final : public RunCourse {
   int64_t steps_made_ = 0;
   int64_t last_step_ = -1;
   int64_t examples_of_step_ = 0;
+  int64_t live_tells_ = 0;
+  std::map<std::string, double> measures_;  // as the live view was told last
 };
 
 // A task that was asked to stop while it evaluates, or while it waits for a task that does, has
@@ -452,7 +472,10 @@ Error as_stop(const Error& error, bool idle) {
 TrainResult train_replica(const ModelFn& model_fn, const InputFn& input_fn,
                           const TrainerOptions& options, Replica& replica,
                           const std::function<void()>& failing, Attempt* attempt) {
-  Run run(model_fn, options, replica, attempt);
+  const distribute::ReplicaPlace& place = replica.place();
+  const plan::ActivityScope activity(place.name(), live_run_name(options.model_dir, place));
+  LiveTask live({.model_dir = options.model_dir, .fs = options.fs, .every = live_seconds()}, place);
+  Run run(model_fn, options, replica, attempt, live);
   TrainResult result;
   try {
     guarded(
@@ -465,15 +488,21 @@ TrainResult train_replica(const ModelFn& model_fn, const InputFn& input_fn,
       attempt->saved = run.saved();
     }
     // The run is not over: hooks begin again with the next group.
-    if (run.goes_on_after(error)) throw;
+    if (run.goes_on_after(error)) {
+      live.leave();
+      throw;
+    }
     Error end = as_stop(error, run.idle());
     if (end.kind() == ErrorKind::kPeerLost)
       end = end.with_detail(fmt::format("this task is at step {}", run.step()));
+    live.end(&end);
     run.on_error(end);
     throw end;
   } catch (...) {
     run.end_save();
-    run.on_error(current_error());
+    const Error error = current_error();
+    live.end(&error);
+    run.on_error(error);
     throw;
   }
   return result;

@@ -3,6 +3,7 @@
 //   board_runs kinds FOLDER              two runs with each kind of summary, and their evaluations
 //   board_runs hostile FOLDER            scripts in tags and texts, numbers that are none, damage
 //   board_runs live FOLDER SECONDS       a run that grows by ten points a second
+//   board_runs tasks FOLDER              what three workers tell: one is slow, and one has failed
 #include <unistd.h>
 
 #include <cmath>
@@ -23,6 +24,7 @@
 #include "muster/formats/tfrecord.h"
 #include "muster/formats/wav.h"
 #include "muster/summary/event_writer.h"
+#include "muster/summary/live_status.h"
 
 namespace muster {
 namespace {
@@ -254,6 +256,49 @@ void write_live(const std::string& folder, int seconds) {
   }
 }
 
+void write_tasks(const std::string& folder) {
+  using plan::Activity;
+  const double now = system_clock().wall_seconds();
+  for (int64_t process = 0; process < 3; ++process) {
+    const float input = process == 1 ? .03F : .002F;
+    summary::LiveStatus status{
+        .task = "worker " + std::to_string(process),
+        .process = process,
+        .processes = 4,
+        .host = "here",
+        .command = {"./train", "--lr=1 or 2"},
+        .version = "0.1",
+        .started = now - 100,
+        .written = now,
+        .every = 3600,
+        .last_step = 500,
+        .saving = process == 0 ? 100 : -1,
+        .memory = 200 << 20,
+        .log = {{now - 2, "info", "step 120: loss 0.5"},
+                {now - 1, "warning", "<script>document.title='bad'</script>"}}};
+    if (process == 0) status.measures = {{"staleness/worker_1/mean", 1.5}};
+    if (process == 2) {
+      status.end = "failed";
+      status.error = "the loss is not a number";
+      status.exit_code = 1;
+    }
+    plan::ActivityNow& replica = status.replicas.emplace_back(
+        plan::ActivityNow{.task = status.task,
+                          .activity = process == 1 ? Activity::kInput : Activity::kCommunication,
+                          .seconds = 0.01,
+                          .step = 120,
+                          .bucket = process == 1 ? 0 : 2,
+                          .buckets = process == 1 ? 0 : 3});
+    for (int64_t s = 81; s <= 120; ++s) {
+      plan::StepSeconds& step = replica.last.emplace_back(plan::StepSeconds{.step = s});
+      step.seconds[static_cast<size_t>(Activity::kInput)] = input;
+      step.seconds[static_cast<size_t>(Activity::kCompute)] = .01F;
+      step.seconds[static_cast<size_t>(Activity::kCommunication)] = .032F - input;
+    }
+    (void)summary::write_live_status(local_file_system(), folder, status);
+  }
+}
+
 int run(const std::vector<std::string>& words) {
   if (words.size() == 4 && words[0] == "many") {
     write_many(words[1], std::stoi(words[2]), std::stoi(words[3]));
@@ -264,10 +309,12 @@ int run(const std::vector<std::string>& words) {
     write_hostile(words[1]);
   } else if (words.size() == 3 && words[0] == "live") {
     write_live(words[1], std::stoi(words[2]));
+  } else if (words.size() == 2 && words[0] == "tasks") {
+    write_tasks(words[1]);
   } else {
     std::fputs(
         "usage: board_runs many FOLDER RUNS POINTS | kinds FOLDER | hostile FOLDER | live FOLDER "
-        "SECONDS\n",
+        "SECONDS | tasks FOLDER\n",
         stderr);
     return 2;
   }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/plan/activity.h"
 
 namespace muster::inline v0_1::distribute {
 namespace {
@@ -73,6 +74,7 @@ ReplicaGroup::~ReplicaGroup() {
 std::string ReplicaGroup::together(
     const std::string& what, const std::string& mine,
     const std::function<std::string(const std::vector<std::string>&)>& fn) {
+  const plan::InActivity waits(plan::Activity::kWaiting);
   const std::vector<std::string> brought = group_->exchange(place_.local, what, mine);
   if (processes_ == nullptr) return fn(brought);
   std::string result;
@@ -99,6 +101,7 @@ std::vector<std::string> ReplicaGroup::gather_text(const std::string& name,
 }
 
 void ReplicaGroup::report(Phase phase, int64_t step) {
+  plan::this_activity().report(phase, step);
   group_->report(place_.local, phase, step);
   if (processes_ != nullptr && place_.local == 0) processes_->report(phase, step);
 }

@@ -9,6 +9,7 @@
 #include "muster/base/clock.h"
 #include "muster/base/error.h"
 #include "muster/optim/optimizer.h"
+#include "muster/plan/activity.h"
 
 namespace muster::inline v0_1::ps {
 namespace {
@@ -87,6 +88,7 @@ class ServerUpdater final : public distribute::Updater {
       return updated;
     }
     const TimePoint start = system_clock().now();
+    const plan::InActivity communicates(plan::Activity::kCommunication);
     WorkerRun::Step step{.weight = accumulated.mean() ? accumulated.weight : 1,
                          .mean = accumulated.mean(),
                          .rows = accumulated.rows};

@@ -28,6 +28,19 @@ function Evaluations({entries}) {
   );
 }
 
+// How each task was started and how it ended.
+function Starts({starts}) {
+  return (
+    <Section title="Tasks">{starts.map((start) => (
+      <div key={start.task}>
+        <p><b>{start.task}</b> on {start.host}, Muster {start.version}, started {time(start.started)}; {start.end ? `${start.end} ${time(start.written)}${start.exit_code ? `, exit code ${start.exit_code}` : ''}` : `no end known, last heard of ${time(start.written)}`}</p>
+        <Command text={start.command.map((word) => (/^[\w./:=,@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(' ')} />
+        {start.error && <p class="error">{start.error}</p>}
+      </div>
+    ))}</Section>
+  );
+}
+
 function RunFacts({run, board}) {
   const {data, error} = useAnswer((signal) => ask('facts', {run}, {signal}), [run, board.state.version]);
   if (error) return <p class="error">{error}</p>;
@@ -46,6 +59,7 @@ function RunFacts({run, board}) {
         </tbody></table>
         {data.commands.map((command) => <Command key={command} text={command} />)}
       </Section>
+      {data.starts.length > 0 && <Starts starts={data.starts} />}
       {data.report && <ModelReport tables={data.report.tables} />}
       {data.report && <Section title="Report of muster train"><Markdown text={data.report.text} /></Section>}
       {data.notes.length > 0 && <Section title="Notes on the event files"><ul>{data.notes.map((note) => <li key={note}>{note}</li>)}</ul></Section>}
@@ -54,7 +68,7 @@ function RunFacts({run, board}) {
       )}
       {data.checkpoints.length > 0 && (
         <Section title="Checkpoints"><table class="facts"><thead><tr><th>name</th><th class="right">step</th><th class="right">size</th><th>saved</th><th /></tr></thead><tbody>
-          {data.checkpoints.map((each) => <tr key={each.name}><td>{each.name}</td><td class="right">{number(each.step)}</td><td class="right">{bytes(each.bytes)}</td><td>{time(each.saved)}</td><td>{each.newest ? 'newest' : ''}</td></tr>)}
+          {data.checkpoints.map((each) => <tr key={each.name}><td>{each.name}</td><td class="right">{number(each.step)}</td><td class="right">{bytes(each.bytes)}</td><td>{time(each.saved)}</td><td>{[each.newest && 'newest', each.best !== undefined && `best: ${number(each.best)}`].filter(Boolean).join(', ')}</td></tr>)}
         </tbody></table></Section>
       )}
       {data.exports.length > 0 && (

@@ -13,6 +13,7 @@ import {Facts} from './facts.jsx';
 import {Graph} from './graph.jsx';
 import {Histograms} from './histograms.jsx';
 import {Hparams} from './hparams.jsx';
+import {Live} from './live.jsx';
 import {Images, Sounds} from './media.jsx';
 import {Scalars} from './scalars.jsx';
 import {Searches} from './searches.jsx';
@@ -30,6 +31,7 @@ const VIEWS = [
   {name: 'hparams', title: 'Hyperparameters', has: (state) => state.runs.some((run) => run.hparams), Show: Hparams},
   {name: 'graph', title: 'Graph', has: (state) => state.runs.some((run) => run.graph), Show: Graph},
   {name: 'runs', title: 'Run', has: (state) => state.runs.length > 0, Show: Facts},
+  {name: 'live', title: 'Live', has: (state) => state.live_runs > 0 && !isReport, Show: Live},
   {name: 'searches', title: 'Searches', has: (state) => state.searches > 0, Show: Searches},
   {name: 'compare', title: 'Compare', has: (state) => state.runs.length > 1 && !isReport, Show: Compare},
 ];

@@ -257,6 +257,32 @@ async function live() {
   });
 }
 
+async function tasks() {
+  const made = runs('tasks');
+  await inBoard([made], [], async ({url}) => {
+    const {page, problems} = await openPage(browser, url);
+    check(await soon(page, () => [...document.querySelectorAll('nav a')].some((link) => link.textContent === 'Live')), 'tasks: a run without events has its tab');
+    await page.goto(`${url}#live`);
+    check(await soon(page, () => document.querySelectorAll('.tasks tbody tr').length === 3), 'tasks: a row for each');
+    const words = await text(page);
+    check(words.includes('worker 1 takes 3.3 times as long as the others: input is 30.0 ms a step, and 2.0 ms in the others'), 'tasks: the slow one is named with the cause', words);
+    check(await page.locator('tr.slow th').innerText() === 'worker 1 slow', 'tasks: its row is marked');
+    check(['communication, bucket 2 of 3', 'worker 0 writes the checkpoint of step 100', 'failed, exit code 1', 'worker 2: the loss is not a number', 'staleness/worker_1/mean: 1.5', '200.0 MiB', 'step 120 of 500', '1 task has written nothing here'].every((each) => words.includes(each)), 'tasks: bucket, save, failure, staleness, memory, end, missing', words);
+    const widths = await page.$$eval('tr.slow .bar span', (parts) => parts.map((part) => part.className + ' ' + Math.round(part.offsetWidth)));
+    check(widths.length === 3 && widths[0].startsWith('a-input ') && Number(widths[0].split(' ')[1]) > 2 * Number(widths[1].split(' ')[1]), 'tasks: its bar is mostly input', widths.join());
+    check(await page.getByRole('log').locator('div').count() === 6, 'tasks: lines of the logs');
+    await page.selectOption('.log select', 'warning');
+    check(await soon(page, () => document.querySelectorAll('.log-lines > div').length === 3), 'tasks: lines from a level on');
+    await page.getByLabel('Search in the logs').fill('worker 2');
+    check(await soon(page, () => document.querySelectorAll('.log-lines > div').length === 1), 'tasks: lines that match');
+    check(await page.title() === 'Muster board', 'tasks: a line of a log is no script', await page.title());
+    await page.screenshot({path: join(pictures, 'tasks.png')});
+    await page.setViewportSize({width: 390, height: 800});
+    check(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'tasks: they fit on a phone');
+    check(problems.length === 0, 'tasks: no error', problems.join('\n'));
+  });
+}
+
 async function many() {
   await inBoard([runs('many', 100, 2000)], [], async ({url}) => {
     const begin = performance.now();
@@ -322,7 +348,7 @@ async function report() {
   }
 }
 
-const all = {kinds, hostile, live, many, token, tensorflow, report};
+const all = {kinds, hostile, live, tasks, many, token, tensorflow, report};
 for (const [name, test] of Object.entries(all)) {
   if (process.env.ONLY && process.env.ONLY !== name) continue;
   await test().catch((error) => check(false, name, error.message));

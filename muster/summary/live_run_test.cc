@@ -1,0 +1,71 @@
+#include "muster/summary/live_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace muster::inline v0_1::summary {
+namespace {
+
+using plan::Activity;
+using testing::HasSubstr;
+
+// Ten steps of 0.1 s, of which `input` seconds are input and the rest communication.
+LiveStatus task(int64_t process, float input, double written) {
+  LiveStatus status{.task = "worker " + std::to_string(process),
+                    .process = process,
+                    .processes = 3,
+                    .written = written};
+  plan::ActivityNow& replica = status.replicas.emplace_back(plan::ActivityNow{
+      .task = status.task, .activity = Activity::kInput, .seconds = 0.5, .step = 10});
+  for (int64_t s = 1; s <= 10; ++s) {
+    plan::StepSeconds& step = replica.last.emplace_back(plan::StepSeconds{.step = s});
+    step.seconds[static_cast<size_t>(Activity::kInput)] = input;
+    step.seconds[static_cast<size_t>(Activity::kCommunication)] = .1F - input;
+  }
+  return status;
+}
+
+TEST(LiveRun, NamesTheStragglerAndTheRates) {
+  const LiveRun run = live_run({task(0, .01F, 99), task(1, .09F, 98.5)}, 100);
+  ASSERT_EQ(run.tasks.size(), 2u);
+  EXPECT_EQ(run.missing, 1);
+  EXPECT_EQ(run.tasks[1].age, 1.5);
+  EXPECT_EQ(run.tasks[1].state, LiveState::kRunning);
+  ASSERT_EQ(run.replicas.size(), 2u);
+  EXPECT_EQ(run.replicas[1].task, 1u);
+  EXPECT_NEAR(run.replicas[1].rate, 10, 1e-4);
+  EXPECT_NEAR(run.replicas[1].now.seconds, 2.0, 1e-9);
+  EXPECT_NEAR(run.replicas[1].mean.of(Activity::kInput), .09, 1e-6);
+  ASSERT_TRUE(run.straggler);
+  EXPECT_EQ(run.straggler->task, 1u);
+  EXPECT_EQ(run.straggler->where, Activity::kInput);
+  EXPECT_THAT(run.straggler_text, HasSubstr("worker 1 takes 9.0 times as long as the others"));
+}
+
+TEST(LiveRun, TheSilentAndTheEndedAreNoStragglers) {
+  LiveRun run = live_run({task(0, .01F, 99), task(1, .09F, 94.9)}, 100);
+  EXPECT_EQ(run.tasks[1].state, LiveState::kSilent);
+  EXPECT_FALSE(run.straggler);
+  LiveStatus ended = task(1, .09F, 99);
+  for (const auto& [word, state] :
+       {std::pair("ended", LiveState::kEnded), std::pair("stopped", LiveState::kStopped),
+        std::pair("failed", LiveState::kFailed)}) {
+    ended.end = word;
+    run = live_run({task(0, .01F, 99), ended}, 2000);
+    EXPECT_EQ(run.tasks[1].state, state);
+    EXPECT_EQ(run.tasks[0].state, LiveState::kSilent);
+    EXPECT_FALSE(run.straggler);
+    EXPECT_EQ(to_string(state), word);
+  }
+}
+
+TEST(LiveRun, NothingOfNothing) {
+  const LiveRun run = live_run({}, 100);
+  EXPECT_TRUE(run.tasks.empty());
+  EXPECT_EQ(run.missing, 0);
+  // A clock that is behind another machine's.
+  EXPECT_EQ(live_run({task(0, .01F, 105)}, 100).tasks[0].age, 0);
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1::summary

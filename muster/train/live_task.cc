@@ -1,0 +1,209 @@
+#include "muster/train/internal/live_task.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <fstream>
+#include <iterator>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "muster/base/environment.h"
+#include "muster/base/log.h"
+#include "muster/base/recent_log.h"
+#include "muster/base/uri.h"
+#include "muster/collectives/collective_history.h"
+#include "muster/files/file_systems.h"
+#include "muster/plan/activity.h"
+#include "muster/summary/live_status.h"
+
+namespace muster::inline v0_1::internal {
+namespace {
+
+using summary::LiveStatus;
+
+double unix_seconds(std::chrono::system_clock::time_point time) {
+  return std::chrono::duration<double>(time.time_since_epoch()).count();
+}
+
+// The words that started this process.
+std::vector<std::string> own_command() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::vector<std::string> words;
+  for (size_t begin = 0; begin < text.size(); begin += words.back().size() + 1)
+    words.emplace_back(text.c_str() + begin);
+  return words;
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
+int64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  int64_t all = 0, resident = 0;
+  file >> all >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+}  // namespace
+
+struct LiveTask::Shared {
+  LiveTaskOptions options;
+  std::string run;
+  FileSystem* fs = nullptr;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool ends = false, ended = false;
+  LiveStatus status;  // what does not change, and what was told
+  std::atomic<bool> wants_news{true};
+
+  // What is known now, and by tell().
+  LiveStatus now() {
+    LiveStatus now;
+    {
+      const std::lock_guard lock(mutex);
+      now = status;
+    }
+    for (plan::ActivityNow& replica : plan::activities()) {
+      if (replica.run == run) now.replicas.push_back(std::move(replica));
+    }
+    for (const CollectiveCall& call : last_collectives()) {
+      if (call.seconds >= 0) continue;
+      now.collective = call.call;
+      now.collective_seconds = call.before;
+    }
+    for (log::RecentLine& line : log::recent_lines()) {
+      now.log.push_back(
+          {unix_seconds(line.time), std::string(log::to_string(line.level)), std::move(line.text)});
+    }
+    now.memory = resident_bytes();
+    now.written = unix_seconds(std::chrono::system_clock::now());
+    return now;
+  }
+
+  // Until the run ends. Whatever fails here is not the run's.
+  void work() {
+    bool failed = false, written = false;
+    for (bool last = false; !last;) {
+      {
+        std::unique_lock lock(mutex);
+        changed.wait_for(lock, options.every, [&] { return ends; });
+        last = ends;
+      }
+      if (last && !written) break;
+      try {
+        const Status status = summary::write_live_status(*fs, options.model_dir, now());
+        written |= status.ok();
+        if (!status.ok() && !std::exchange(failed, true)) {
+          log::debug("no live view of this task: " + status.error().message());
+        }
+      } catch (const std::exception& error) {
+        if (!std::exchange(failed, true))
+          log::debug(fmt::format("no live view of this task: {}", error.what()));
+      }
+      wants_news = true;
+    }
+    const std::lock_guard lock(mutex);
+    ended = true;
+    changed.notify_all();
+  }
+};
+
+std::string live_run_name(const std::string& model_dir, const distribute::ReplicaPlace& place) {
+  return fmt::format("{} of {}", place.process, model_dir);
+}
+
+Seconds live_seconds() {
+  const std::string text = Environment::process().get_or("MUSTER_LIVE_SECONDS", "1");
+  double seconds = 1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  const bool number = error == std::errc() && end == text.data() + text.size();
+  return Seconds(number && seconds >= 0 && seconds < 1e6 ? seconds : 1);
+}
+
+LiveTask::LiveTask(LiveTaskOptions options, const distribute::ReplicaPlace& place)
+    : shared_(place.local != 0 || options.model_dir.empty() || is_remote(options.model_dir) ||
+                      options.every <= Seconds(0)
+                  ? nullptr
+                  : std::make_shared<Shared>()) {
+  if (shared_ == nullptr) return;
+  Shared& shared = *shared_;
+  shared.run = live_run_name(options.model_dir, place);
+  shared.fs = options.fs != nullptr ? options.fs : &file_systems();
+  shared.status = {.task = place.task.empty() ? "process" : place.task,
+                   .process = place.process,
+                   .processes = place.processes,
+                   .at_own_pace = !place.in_sync,
+                   .host = host_name(),
+                   .pid = getpid(),
+                   .command = own_command(),
+                   .version = std::string(summary::own_version()),
+                   .started = unix_seconds(std::chrono::system_clock::now()),
+                   .every = options.every.count(),
+                   .last_step = options.last_step};
+  shared.options = std::move(options);
+  try {
+    std::thread([shared = shared_] { shared->work(); }).detach();
+  } catch (const std::exception& error) {
+    log::debug(fmt::format("no live view of this task: {}", error.what()));
+    shared.ended = true;
+  }
+}
+
+LiveTask::~LiveTask() { end(nullptr); }
+
+bool LiveTask::wants_news() const {
+  return shared_ != nullptr && shared_->wants_news.load(std::memory_order_relaxed);
+}
+
+void LiveTask::tell(News news) {
+  if (shared_ == nullptr) return;
+  shared_->wants_news = false;
+  const std::lock_guard lock(shared_->mutex);
+  shared_->status.last_step = news.last_step;
+  shared_->status.saving = news.saving;
+  shared_->status.measures = std::move(news.measures);
+}
+
+void LiveTask::end(const Error* error) noexcept {
+  finish(error == nullptr                         ? "ended"
+         : error->kind() == ErrorKind::kCancelled ? "stopped"
+                                                  : "failed",
+         error);
+}
+
+void LiveTask::leave() noexcept { finish("", nullptr); }
+
+void LiveTask::finish(const char* word, const Error* error) noexcept {
+  if (shared_ == nullptr) return;
+  try {
+    std::unique_lock lock(shared_->mutex);
+    if (shared_->ends) return;
+    shared_->ends = true;
+    LiveStatus& status = shared_->status;
+    status.saving = -1;
+    status.end = word;
+    if (error != nullptr) {
+      status.error = error->message();
+      status.exit_code = exit_code(error->kind());
+    }
+    shared_->changed.notify_all();
+    shared_->changed.wait_for(lock, shared_->options.patience, [&] { return shared_->ended; });
+  } catch (...) {
+    // A view of the run is no reason to fail it.
+  }
+}
+
+}  // namespace muster::inline v0_1::internal

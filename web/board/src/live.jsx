@@ -1,0 +1,144 @@
+// What the tasks of running runs do now: a row for each replica with a bar of its last steps, who makes the others
+// wait, saves under way, the staleness of servers, and the last lines of the logs.
+import {useEffect, useState} from 'preact/hooks';
+import {ask} from './api.js';
+import {matcherOf} from './board.js';
+import {bytes, duration, number, time} from './format.js';
+
+const POLL = 1000;  // milliseconds between two questions
+// The activities, in the order of a bar, with the names of their colours.
+const ACTIVITIES = ['input', 'compute', 'other', 'communication', 'waiting', 'saving', 'evaluating', 'exporting', 'starting', 'done'];
+const LEVELS = ['debug', 'info', 'warning', 'error'];
+
+// The answer of api/live, asked again and again. {runs, error}
+function useLive() {
+  const [live, setLive] = useState({runs: null, error: ''});
+  useEffect(() => {
+    let timer;
+    let ended = false;
+    const poll = async () => {
+      if (!document.hidden) {
+        await ask('live').then((runs) => !ended && setLive({runs, error: ''}),
+          (failure) => !ended && setLive((before) => ({...before, error: `The board does not answer (${failure.message}). The page asks again.`})));
+      }
+      if (!ended) timer = setTimeout(poll, POLL);
+    };
+    poll();
+    return () => { ended = true; clearTimeout(timer); };
+  }, []);
+  return live;
+}
+
+// Seconds by activity as a bar. `most` seconds are the whole width.
+function Bar({seconds, most}) {
+  const parts = ACTIVITIES.filter((name) => seconds[name] > 0);
+  const total = parts.reduce((sum, name) => sum + seconds[name], 0);
+  const words = parts.map((name) => `${name} ${number(seconds[name] * 1000)} ms`).join(', ');
+  return (
+    <div class="bar" role="img" aria-label={words || 'no step yet'} title={words}>
+      {parts.map((name) => <span key={name} class={`a-${name}`} style={{width: `${100 * seconds[name] / Math.max(most, total, 1e-9)}%`}} />)}
+    </div>
+  );
+}
+
+// The last steps, each as a column.
+function Steps({steps}) {
+  const shown = steps.slice(-32);
+  const totals = shown.map((step) => Object.values(step.seconds).reduce((sum, each) => sum + each, 0));
+  // A first step that builds the model would make all others flat.
+  const most = [...totals].sort((a, b) => a - b)[Math.floor(totals.length * 0.9)] || 1e-9;
+  return (
+    <svg class="steps-of-task" viewBox="0 0 160 32" preserveAspectRatio="none" aria-hidden="true">
+      {shown.map((step, at) => {
+        let y = 32;
+        return ACTIVITIES.filter((name) => step.seconds[name] > 0).map((name) => {
+          const height = Math.min(y, 32 * step.seconds[name] / most);
+          y -= height;
+          return <rect key={name + step.step} class={`a-${name}`} x={at * 5} y={y} width="4" height={height}><title>{`step ${step.step}: ${name} ${number(step.seconds[name] * 1000)} ms`}</title></rect>;
+        });
+      })}
+    </svg>
+  );
+}
+
+function stateOf(task) {
+  if (task.state === 'silent') return `silent for ${duration(Math.round(task.age))}`;
+  if (task.state === 'failed' && task.exit_code) return `failed, exit code ${task.exit_code}`;
+  return task.state;
+}
+
+function Row({task, replica, slow, most}) {
+  const runs = task.state === 'running';
+  const bucket = replica.bucket > 0 ? `, bucket ${replica.bucket} of ${replica.buckets}` : '';
+  return (
+    <tr class={slow ? 'slow' : ''}>
+      <th scope="row">{replica.name}{slow && <span class="mark"> slow</span>}</th>
+      <td class={runs ? '' : 'state-off'}>{stateOf(task)}</td>
+      <td class="right">{replica.step < 0 ? '–' : number(replica.step)}</td>
+      <td class="right">{replica.rate > 0 ? number(Number(replica.rate.toPrecision(3))) : '–'}</td>
+      <td>{runs ? `${replica.activity}${bucket} for ${duration(replica.seconds)}` : ''}</td>
+      <td class="bar-cell"><Bar seconds={replica.mean} most={most} /></td>
+      <td><Steps steps={replica.steps} /></td>
+      <td class="right whole">{bytes(task.memory)}</td>
+    </tr>
+  );
+}
+
+function Log({tasks}) {
+  const [level, setLevel] = useState('debug');
+  const [search, setSearch] = useState('');
+  const matches = matcherOf(search);
+  const lines = tasks.flatMap((task) => task.log.map((line) => ({...line, task: task.task})))
+    .filter((line) => LEVELS.indexOf(line.level) >= LEVELS.indexOf(level) && matches(`${line.task} ${line.text}`))
+    .sort((a, b) => a.time - b.time).slice(-300);
+  return (
+    <details class="log" open>
+      <summary>Last lines of the logs</summary>
+      <div class="controls">
+        <label>from level <select value={level} onChange={(event) => setLevel(event.target.value)}>{LEVELS.map((each) => <option key={each}>{each}</option>)}</select></label>
+        <input type="search" aria-label="Search in the logs" placeholder="Search: text or regular expression" value={search} onInput={(event) => setSearch(event.target.value)} />
+        <span class="count">{lines.length} {lines.length === 1 ? 'line' : 'lines'}</span>
+      </div>
+      <div class="log-lines" tabIndex={0} role="log" aria-label="Log lines">
+        {lines.map((line, at) => <div key={at} class={`level-${line.level}`}><span class="count">{time(line.time).slice(11)}</span> <b>{line.task}</b> {line.level !== 'info' && <i>{line.level} </i>}{line.text}</div>)}
+      </div>
+    </details>
+  );
+}
+
+function LiveRun({run}) {
+  const {tasks, straggler} = run;
+  const replicas = tasks.flatMap((task) => task.replicas.map((replica) => ({task, replica})));
+  const most = Math.max(...replicas.map(({replica}) => Object.values(replica.mean).reduce((sum, each) => sum + each, 0)), 0);
+  const step = Math.max(-1, ...replicas.map(({replica}) => replica.step));
+  const last = Math.max(-1, ...tasks.map((task) => task.last_step));
+  const used = ACTIVITIES.filter((name) => replicas.some(({replica}) => replica.mean[name] > 0));
+  const measures = tasks.flatMap((task) => Object.entries(task.measures));
+  return (
+    <section class="card wide live" aria-label={run.directory}>
+      <header><h3>{run.directory}</h3><span class="count">{step < 0 ? 'no step yet' : `step ${number(step)}`}{last >= 0 ? ` of ${number(last)}` : ''}</span></header>
+      {last > 0 && step >= 0 && <progress class="run-progress" max={last} value={step} aria-label="Steps made" />}
+      {straggler && <p class="straggler" role="status">{straggler.text}</p>}
+      {run.missing > 0 && <p class="count">{run.missing} {run.missing === 1 ? 'task has' : 'tasks have'} written nothing here: they have not begun, or their model_dir is another folder.</p>}
+      <div class="wide-scroll"><table class="facts tasks">
+        <thead><tr><th>task</th><th>state</th><th class="right">step</th><th class="right">steps/s</th><th>does</th><th>a step, by part</th><th>last steps</th><th class="right">memory</th></tr></thead>
+        <tbody>{replicas.map(({task, replica}) => <Row key={replica.name} task={task} replica={replica} most={most} slow={straggler !== null && straggler.name === replica.name} />)}</tbody>
+      </table></div>
+      <p class="legend">{used.map((name) => <span key={name}><span class={`swatch a-${name}`} />{name}</span>)}</p>
+      <ul class="live-notes">
+        {tasks.filter((task) => task.saving >= 0).map((task) => <li key={`s${task.task}`}>{task.task} writes the checkpoint of step {number(task.saving)}</li>)}
+        {tasks.filter((task) => task.state === 'running' && task.collective && task.collective_seconds > 1).map((task) => <li key={`c${task.task}`}>{task.task} waits in {task.collective} for {duration(task.collective_seconds)}</li>)}
+        {tasks.filter((task) => task.error).map((task) => <li key={`e${task.task}`} class="error">{task.task}: {task.error}</li>)}
+        {measures.map(([name, value]) => <li key={name}>{name}: {number(value)}</li>)}
+      </ul>
+      <Log tasks={tasks} />
+    </section>
+  );
+}
+
+export function Live() {
+  const {runs, error} = useLive();
+  if (runs === null) return <p class="empty">{error || 'The tasks are asked.'}</p>;
+  if (runs.length === 0) return <p class="empty">No task has told what it does.</p>;
+  return <>{error && <p class="error" role="alert">{error}</p>}<div class="cards">{runs.map((run) => <LiveRun key={run.directory} run={run} />)}</div></>;
+}
