@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/base/file_system.h"
 
 namespace muster::inline v0_1 {
@@ -16,6 +17,7 @@ std::string what_stands_beside(FileSystem& files, const std::string& path);
 
 // Returns a reader, or the error of FileSystem::open_reader(). The hint of a NotFound lists the
 // content of the folder, or names the missing folder.
-Result<std::unique_ptr<FileReader>> open_named_file(FileSystem& files, const std::string& path);
+MUSTER_PART_EXPORT Result<std::unique_ptr<FileReader>> open_named_file(FileSystem& files,
+                                                                       const std::string& path);
 
 }  // namespace muster::inline v0_1
