@@ -44,6 +44,18 @@ function(muster_find_library name header)
       "-D${variable}_LIBRARY=FILE")
   endif()
 endfunction()
+# Names of functions in stacks, from the symbols and the debug information of programs. It comes with GCC; without it,
+# stacks name only functions that something exports.
+include(CheckCXXSourceCompiles)
+add_library(muster_backtrace INTERFACE)
+set(CMAKE_REQUIRED_LIBRARIES backtrace)
+check_cxx_source_compiles("#include <backtrace.h>
+int main() { return backtrace_create_state(nullptr, 1, nullptr, nullptr) == nullptr; }" MUSTER_HAS_LIBBACKTRACE)
+unset(CMAKE_REQUIRED_LIBRARIES)
+if(MUSTER_HAS_LIBBACKTRACE)
+  target_compile_definitions(muster_backtrace INTERFACE MUSTER_HAS_LIBBACKTRACE)
+  target_link_libraries(muster_backtrace INTERFACE backtrace)
+endif()
 muster_find_library(farmhash farmhash.h)
 muster_find_library(re2 re2/re2.h)
 # The build without MPI: Debian has several.

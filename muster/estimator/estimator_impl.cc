@@ -426,6 +426,7 @@ TrainResult Estimator::Impl::train_to_end(const InputFn& input_fn, const TrainOp
   trainer.summary_every_steps = config.save_summary_steps;
   trainer.trace = config.trace;
   trainer.audit = config.audit;
+  trainer.watchdog_seconds = config.watchdog.count();
   trainer.fs = config.fs;
   trainer.clock = config.clock;
   trainer.after_save = callbacks.after_save;

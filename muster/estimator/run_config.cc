@@ -45,6 +45,8 @@ void RunConfig::validate() const {
   require(min_workers >= 0, "min_workers", min_workers, "0 (not elastic) or more");
   require(evaluator_timeout.count() > 0, "evaluator_timeout", evaluator_timeout.count(),
           "more than 0");
+  require(watchdog == Seconds(0) || watchdog >= Seconds(1), "watchdog", watchdog.count(),
+          "0 (off), or 1 or more");
   require(max_failed_saves.value_or(0) >= 0, "max_failed_saves", max_failed_saves.value_or(0),
           "0 or more");
   require(non_finite_limit >= 0, "non_finite_limit", non_finite_limit, "0 or more");

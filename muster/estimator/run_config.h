@@ -112,6 +112,10 @@ struct MUSTER_EXPORT RunConfig {
   // save. `muster audit MODEL_DIR` says which were used twice or never, over restarts and changes
   // of the number of workers. Not supported with parameter servers.
   bool audit = false;
+  // A step that takes much longer than the steps before is reported in the log, with the stacks of
+  // all threads: see "A step that hangs" in docs/reliability.md. Nothing is ended for it. This is
+  // the time below which no step is reported; 0: none is. 0, or at least 1.
+  Seconds watchdog{30};
   // Whether to show a progress bar where log::shows_status(); false: only log lines.
   bool progress_line = true;
 

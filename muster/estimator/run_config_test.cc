@@ -28,6 +28,8 @@ TEST(RunConfigTest, NamesTheFieldTheValueAndTheRule) {
        "RunConfig.save_checkpoints_secs is -0.5; it must be 0 or more"},
       {[](RunConfig& c) { c.save_checkpoints_secs = std::chrono::minutes(1); },
        "RunConfig sets both save_checkpoints_steps (10) and save_checkpoints_secs (60)"},
+      {[](RunConfig& c) { c.watchdog = Seconds(0.5); },
+       "RunConfig.watchdog is 0.5; it must be 0 (off), or 1 or more"},
       {[](RunConfig& c) { c.max_failed_saves = -1; },
        "RunConfig.max_failed_saves is -1; it must be 0 or more"},
       {[](RunConfig& c) { c.keep_checkpoint_max = -1; },

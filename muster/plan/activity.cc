@@ -112,7 +112,15 @@ void ActivityRecord::end_step(int64_t step, TimePoint at) {
   spent_.fill(0);
 }
 
+void ActivityRecord::set_example(int64_t step, int64_t epoch, int64_t example) {
+  wants_example_.store(false, std::memory_order_relaxed);
+  epoch_.store(epoch, std::memory_order_relaxed);
+  example_.store(example, std::memory_order_relaxed);
+  example_step_.store(step, std::memory_order_relaxed);
+}
+
 ActivityNow ActivityRecord::now() const {
+  wants_example_.store(true, std::memory_order_relaxed);
   const uint64_t state = state_.load(std::memory_order_relaxed);
   const uint64_t bucket = bucket_.load(std::memory_order_relaxed);
   const int64_t since = std::chrono::steady_clock::now().time_since_epoch().count();
@@ -123,7 +131,10 @@ ActivityNow ActivityRecord::now() const {
       .seconds = static_cast<double>(std::max<int64_t>(0, since - time_of(state))) * 1e-9,
       .step = step_.load(std::memory_order_relaxed),
       .bucket = static_cast<int>(bucket & 0xffffffff),
-      .buckets = static_cast<int>(bucket >> 32)};
+      .buckets = static_cast<int>(bucket >> 32),
+      .epoch = epoch_.load(std::memory_order_relaxed),
+      .example = example_.load(std::memory_order_relaxed),
+      .example_step = example_step_.load(std::memory_order_relaxed)};
   const uint64_t steps = steps_.load(std::memory_order_acquire);
   for (uint64_t s = steps - std::min<uint64_t>(steps, kStepsKept); s < steps; ++s) {
     const Slot& slot = ring_[s % kStepsKept];

@@ -50,9 +50,11 @@ struct ActivityNow {
   std::string task{};  // as messages name the replica: "worker 1"
   std::string run{};   // as ActivityScope was given it
   Activity activity = Activity::kStarting;
-  double seconds = 0;               // since it began
-  int64_t step = -1;                // the last one that ended; below 0: none
-  int bucket = 0, buckets = 0;      // the one that the replica waits for, from 1; 0: none
+  double seconds = 0;           // since it began
+  int64_t step = -1;            // the last one that ended; below 0: none
+  int bucket = 0, buckets = 0;  // the one that the replica waits for, from 1; 0: none
+  // The last example of a recent step, as Position of its input counts them; below 0: unknown.
+  int64_t epoch = -1, example = -1, example_step = -1;
   std::vector<StepSeconds> last{};  // of the last steps, the oldest first; at most kStepsKept
 };
 
@@ -80,6 +82,11 @@ class MUSTER_PART_EXPORT ActivityRecord {
                   std::memory_order_relaxed);
   }
 
+  // Whether somebody has looked since the last set_example(): then the replica says where its
+  // input is after a step. It does not do so for each step, since the place may take microseconds.
+  bool wants_example() const { return wants_example_.load(std::memory_order_relaxed); }
+  void set_example(int64_t step, int64_t epoch, int64_t example);
+
   ActivityNow now() const;
 
  private:
@@ -94,6 +101,9 @@ class MUSTER_PART_EXPORT ActivityRecord {
   std::atomic<uint64_t> state_;  // nanoseconds since the system's start, and Activity in 8 bits
   std::atomic<int64_t> step_{-1};
   std::atomic<uint64_t> bucket_{0};
+  mutable std::atomic<bool> wants_example_{true};
+  // Of one step, except for a reader that comes between two stores.
+  std::atomic<int64_t> epoch_{-1}, example_{-1}, example_step_{-1};
   std::array<Slot, kStepsKept> ring_{};
   std::atomic<uint64_t> steps_{0};            // that were put into the ring
   std::array<int64_t, kActivities> spent_{};  // nanoseconds since the last step ended

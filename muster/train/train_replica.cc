@@ -301,6 +301,11 @@ class Run final : public RunCourse {
                 .measures = measures_});
   }
 
+  void note_example() {
+    const Position at = input_->batches().position();
+    plan::this_activity().set_example(step(), at.epoch, at.element_in_epoch);
+  }
+
   // Called when the steps are over that a hook requested.
   void tell_profile() {
     if (const auto timeline = profile_.take()) hooks_.after_profile(step(), *timeline);
@@ -385,6 +390,7 @@ class Run final : public RunCourse {
     trace_.count_step();
     plan::this_activity().end_step(step(), trace_.last());
     if (live_.wants_news()) tell_live();
+    if (plan::this_activity().wants_example()) note_example();
     steps_.let_go();
   }
 

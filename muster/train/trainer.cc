@@ -13,6 +13,7 @@
 #include "muster/distribute/replica_threads.h"
 #include "muster/train/internal/elastic_member.h"
 #include "muster/train/internal/train_replica.h"
+#include "muster/train/internal/watchdog.h"
 #include "muster/train/stop_signal.h"
 
 namespace muster::inline v0_1 {
@@ -132,6 +133,7 @@ TrainResult train(const ModelFn& model_fn, const InputFn& input_fn, const Traine
     throw invalid_argument("TrainerOptions has no strategy or no params",
                            "set both; an Estimator does");
   }
+  const std::unique_ptr<internal::Watchdog> watchdog = internal::watchdog_of(options);
   if (options.strategy->restart_timeout().count() > 0)
     return train_and_rejoin(model_fn, input_fn, options);
   if (options.start.elastic) return train_elastic(model_fn, input_fn, options);

@@ -75,8 +75,10 @@ struct TrainerOptions {
   std::function<bool()> asked_to_end{};
   // What a run without a checkpoint begins with, in place of initial values.
   std::optional<WarmStartSettings> warm_start_from{};
-  bool trace = false;        // print where a step's time went
-  bool audit = false;        // write which examples were used; the same on all workers
+  bool trace = false;  // print where a step's time went
+  bool audit = false;  // write which examples were used; the same on all workers
+  // Seconds below which no step is reported as one that takes too long; 0: none is reported.
+  double watchdog_seconds = 30;
   FileSystem* fs = nullptr;  // nullptr: that of the path
   Clock* clock = nullptr;    // nullptr: the system's
   // Called on every worker after a checkpoint was written, or, with asynchronous_saves, while a

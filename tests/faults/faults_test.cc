@@ -1,4 +1,5 @@
 // A few cells of the fault table; ./dev check runs them all.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -8,11 +9,17 @@
 #include <thread>
 #include <vector>
 
+#include "muster/base/temp_directory.h"
+#include "tests/end_to_end/program.h"
 #include "tests/faults/blow.h"
 #include "tests/faults/cell.h"
 
 namespace muster::testing {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
 
 // Signals, victims and phases of all kinds. The cells that wait longest come first: meanwhile the
 // others have the cores.
@@ -65,6 +72,26 @@ TEST(Faults, EndInTimeNameTheVictimAndResumeToTheSameBits) {
       }
     });
   }
+}
+
+// A step of worker 1 hangs for a while: each task says what it does, and the chief on whom the run
+// waits. Nobody is ended for it.
+TEST(Faults, AStepThatHangsIsReportedWithStacksAndTheRunContinues) {
+  const TempDirectory directory;
+  const Ran ran = run(
+      muster_run({"--workers=2"}, {binary("fault_victim"), "--model_dir=" + directory / "model"}),
+      {{"FAULT_PHASE", "hang"}, {"FAULT_TASK", "worker 1"}, {"FAULT_STEPS", "200"}});
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  EXPECT_THAT(ran.output,
+              AllOf(ContainsRegex("\\[worker 1\\] W .* step 3[0-9] of worker 1 takes"),
+                    ContainsRegex("\\[worker 1\\] W .* worker 1 does: compute for [1-9]"),
+                    ContainsRegex("\\[worker 0\\] W .* worker 0 does: communication for [1-9]"),
+                    ContainsRegex("\\[worker 0\\] W .* worker 1 did, .*: compute"),
+                    HasSubstr("the others wait for worker 1 (compute)"),
+                    // The function in which it hangs, and the one that called it.
+                    ContainsRegex("\\[worker 1\\] .*::reach\\("),
+                    ContainsRegex("\\[worker 1\\] .*::model_fn\\("),
+                    HasSubstr("of worker 1 has ended after")));
 }
 
 TEST(Named, AreThoseTheOthersSpeakOf) {

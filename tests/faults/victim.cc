@@ -38,6 +38,9 @@ constexpr auto kStepWhileWriting = std::chrono::milliseconds(60);
 constexpr int64_t kPacedSaveEvery = 50;
 constexpr auto kPacedStep = std::chrono::milliseconds(10);
 constexpr double kJoinSeconds = 20;  // as cell.h has it; a run of users waits for 600 s
+// In the phase "hang" a step takes so long, and the watchdog reports steps of a second.
+constexpr auto kHang = std::chrono::milliseconds(3500);
+constexpr int kStepsBeforeHang = 30;
 // On servers, where each worker is quick, and the steps of all are counted.
 constexpr int64_t kServedSteps = 60, kServedSaveEvery = 15, kServedStrikeStep = 20;
 constexpr auto kServedStep = std::chrono::milliseconds(5);
@@ -224,6 +227,7 @@ EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode
   constexpr int kPulls = 5;
   static std::atomic<int> trained = 0;
   if (mode == Mode::kTrain && ++trained > kPulls) reach("pull");
+  if (trained > kStepsBeforeHang) reach("hang", kHang);
   if (mode == Mode::kEval) reach("evaluate");
   auto model = context.model("small", [] {
     return Sequential({Dense(16, {.activation = activations::relu}), Dense(1)});
@@ -317,6 +321,7 @@ void program(const Flags& flags) {
                        .train_distribute = strategy(),
                        .join_timeout = Seconds(kJoinSeconds),
                        .audit = !variable("FAULT_AUDIT").empty(),
+                       .watchdog = Seconds(variable("FAULT_PHASE") == "hang" ? 1 : 30),
                        .fs = writes_slowly() || is_disk_full_some_day() ? &own_files() : nullptr});
   train_and_evaluate(estimator,
                      {.input_fn = [] { return training_points().batch(16); },
