@@ -17,7 +17,7 @@ MUSTER_PART_EXPORT bool is_weight_dtype(DType dtype);
 MUSTER_PART_EXPORT std::string weight_dtype_names();
 // Gives the place of the dtype's flat buffer among those of the other weight dtypes: 0, 1, ...
 // Throws InvalidArgument for a dtype that is not in the list.
-int weight_dtype_order(DType dtype);
+MUSTER_PART_EXPORT int weight_dtype_order(DType dtype);
 
 // Calls fn(T{}), where T is the C++ type of the dtype. Throws InvalidArgument for a dtype that is
 // not in the list.
