@@ -80,7 +80,10 @@ TEST(Faults, AStepThatHangsIsReportedWithStacksAndTheRunContinues) {
   const TempDirectory directory;
   const Ran ran = run(
       muster_run({"--workers=2"}, {binary("fault_victim"), "--model_dir=" + directory / "model"}),
-      {{"FAULT_PHASE", "hang"}, {"FAULT_TASK", "worker 1"}, {"FAULT_STEPS", "200"}});
+      {{"FAULT_PHASE", "hang"},
+       {"FAULT_TASK", "worker 1"},
+       {"FAULT_STEPS", "200"},
+       {"MUSTER_LIVE_SECONDS", "0.5"}});
   EXPECT_EQ(ran.code, 0) << ran.output;
   EXPECT_THAT(ran.output,
               AllOf(ContainsRegex("\\[worker 1\\] W .* step 3[0-9] of worker 1 takes"),

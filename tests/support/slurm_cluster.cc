@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -142,10 +143,12 @@ SlurmCluster::~SlurmCluster() {
 bool SlurmCluster::start(const Options& options) {
   std::filesystem::create_directories(directory_ / "state");
   std::ofstream(directory_ / "plugstack.conf").flush();
-  // Newer versions of slurmd look for control groups although no plug-in here uses them; a
-  // container may have none.
-  std::ofstream(directory_ / "cgroup.conf") << "CgroupPlugin=disabled\n";
   std::ofstream(directory_ / "slurm.conf") << slurm_conf(options, directory_.path());
+  // Newer versions of slurmd look for control groups although no plug-in here uses them, and a
+  // container may have none. Older ones do not know the word.
+  int version = 0;
+  std::sscanf(client({"sinfo", "--version"}).c_str(), "%*[^0-9]%d", &version);
+  if (version >= 24) std::ofstream(directory_ / "cgroup.conf") << "CgroupPlugin=disabled\n";
   daemons_.push_back(daemon({path_of("slurmctld"), "-D", "-c"}, "slurmctld.log"));
   for (int i = 0; i < options.nodes; ++i) {
     daemons_.push_back(
