@@ -10,6 +10,7 @@
 #include "muster/base/strings.h"
 #include "muster/base/temp_directory.h"
 #include "muster/files/file_systems.h"
+#include "muster/summary/testing/live_tasks.h"
 
 namespace muster::app {
 namespace {
@@ -24,23 +25,12 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// Ten steps of 0.1 s, of which `input` seconds are input and the rest communication.
 LiveStatus task_at(int64_t process, float input, double written) {
-  LiveStatus status{.task = "worker " + std::to_string(process),
-                    .process = process,
-                    .processes = 2,
-                    .started = written - 60,
-                    .written = written,
-                    .last_step = 100,
-                    .memory = 3 << 20,
-                    .log = {{.time = written, .level = "warning", .text = "a line \x1b[2J"}}};
-  plan::ActivityNow& replica = status.replicas.emplace_back(plan::ActivityNow{
-      .task = status.task, .activity = Activity::kInput, .seconds = 0.5, .step = 10});
-  for (int64_t s = 1; s <= 10; ++s) {
-    plan::StepSeconds& step = replica.last.emplace_back(plan::StepSeconds{.step = s});
-    step.seconds[static_cast<size_t>(Activity::kInput)] = input;
-    step.seconds[static_cast<size_t>(Activity::kCommunication)] = .1F - input;
-  }
+  LiveStatus status = summary::live_task(process, 2, input, written);
+  status.started = written - 60;
+  status.last_step = 100;
+  status.memory = 3 << 20;
+  status.log = {{.time = written, .level = "warning", .text = "a line \x1b[2J"}};
   return status;
 }
 

@@ -91,6 +91,7 @@ TEST(SimulatedDisk, AFullDiskTakesNothingAndLeavesNothing) {
   ASSERT_FALSE(full.ok());
   EXPECT_EQ(full.error().kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(machine.disk.names("d"), IsEmpty());
+  // Simulated time, until the disk has space again: nothing waits for it.
   machine.process.sleep_for(from_seconds(11));
   EXPECT_TRUE(machine.files->write_atomically("d/x", "one").ok());
 }

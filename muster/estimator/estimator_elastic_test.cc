@@ -45,7 +45,7 @@ void wait_until(const std::function<bool()>& is_so) {
   constexpr auto kMost = std::chrono::seconds(30);
   const auto end = std::chrono::steady_clock::now() + kMost;
   while (!is_so() && std::chrono::steady_clock::now() < end)
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // between two looks
 }
 
 class ElasticTest : public ::testing::Test {
@@ -244,6 +244,12 @@ TEST_F(ElasticTest, WorkersOfSeveralReplicasGoOnToo) {
   EXPECT_NEAR(uses.max().item<double>(), 2, 1e-4);
 }
 
+// A run that something else than its steps ends.
+void train_on(Estimator& estimator, const std::shared_ptr<ScriptedHook>& hook) {
+  estimator.train([] { return examples(60).repeat().global_batch(12); },
+                  {.max_steps = 1000, .hooks = {hook}});
+}
+
 TEST_F(ElasticTest, ALostChiefEndsTheRunAndIsNamed) {
   min_workers = 1;
   const LocalCluster cluster(2);
@@ -253,10 +259,7 @@ TEST_F(ElasticTest, ALostChiefEndsTheRunAndIsNamed) {
     hook->at_step = [&](int64_t step) {
       if (rank == 0 && step == 5) be_lost();
     };
-    const Error error = error_of([&] {
-      estimator.train([] { return examples(60).repeat().global_batch(12); },
-                      {.max_steps = 1000, .hooks = {hook}});
-    });
+    const Error error = error_of([&] { train_on(estimator, hook); });
     if (rank == 0) return;
     EXPECT_EQ(error.kind(), ErrorKind::kPeerLost);
     EXPECT_THAT(error.message(), HasSubstr("worker 0 "));
@@ -273,10 +276,7 @@ TEST_F(ElasticTest, AMistakeOfAWorkerEndsTheRun) {
     hook->at_step = [&](int64_t step) {
       if (rank == 1 && step == 5) throw invalid_argument("a mistake in the program");
     };
-    const Error error = error_of([&] {
-      estimator.train([] { return examples(60).repeat().global_batch(12); },
-                      {.max_steps = 1000, .hooks = {hook}});
-    });
+    const Error error = error_of([&] { train_on(estimator, hook); });
     EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
     EXPECT_THAT(error.message(), HasSubstr("a mistake in the program"));
   });
@@ -347,6 +347,7 @@ TEST_F(ElasticTest, AnEvaluationAtAChangeIsMade) {
     hook->at_begin = [&](const RunInfo&) { groups += rank == 0 ? 1 : 0; };
     hook->at_step = [&](int64_t step) {
       if (rank == 1 && calls == 1 && step == 5) be_lost();
+      // Steps in which the newcomer is noticed.
       if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     };
     while (++calls <= 2) {

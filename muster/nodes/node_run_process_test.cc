@@ -30,6 +30,7 @@ class NodeRunProcess : public ::testing::Test {
   void SetUp() override {
     // The tests start the command: only CTest says where it is, and some builds do not contain it.
     const char* const folder = std::getenv("MUSTER_BIN_DIR");
+    // Outside of CTest there is no command to start.
     if (folder == nullptr) GTEST_SKIP() << "MUSTER_BIN_DIR is not set";
     const std::string program = std::string(folder) + "/muster";
     if (!std::filesystem::exists(program)) GTEST_SKIP() << program << " is not built";

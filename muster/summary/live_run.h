@@ -1,5 +1,5 @@
-// A run as its tasks told of it last: who works, who is silent, and who makes the others wait.
-// Thread safety: values and pure functions.
+// A run as its tasks reported it last: which tasks work, which are silent, and for which task the
+// others wait. Thread safety: values and pure functions.
 #pragma once
 
 #include <cstdint>

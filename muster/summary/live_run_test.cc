@@ -3,26 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "muster/summary/testing/live_tasks.h"
+
 namespace muster::inline v0_1::summary {
 namespace {
 
 using plan::Activity;
 using testing::HasSubstr;
 
-// Ten steps of 0.1 s, of which `input` seconds are input and the rest communication.
 LiveStatus task(int64_t process, float input, double written) {
-  LiveStatus status{.task = "worker " + std::to_string(process),
-                    .process = process,
-                    .processes = 3,
-                    .written = written};
-  plan::ActivityNow& replica = status.replicas.emplace_back(plan::ActivityNow{
-      .task = status.task, .activity = Activity::kInput, .seconds = 0.5, .step = 10});
-  for (int64_t s = 1; s <= 10; ++s) {
-    plan::StepSeconds& step = replica.last.emplace_back(plan::StepSeconds{.step = s});
-    step.seconds[static_cast<size_t>(Activity::kInput)] = input;
-    step.seconds[static_cast<size_t>(Activity::kCommunication)] = .1F - input;
-  }
-  return status;
+  return live_task(process, 3, input, written);
 }
 
 TEST(LiveRun, NamesTheStragglerAndTheRates) {

@@ -19,46 +19,25 @@ class SimulatedNetwork::Channel : public net::CoordinatorChannel {
       : network_(network), process_(process), link_(network.link_of(process.number())) {}
 
   Result<Reply> join(const net::JoinRequest& request, double timeout) override {
-    return call(request, timeout,
-                [](net::CoordinatorHandler& handler, const auto& asked, const net::Call& c) {
-                  return handler.join(asked, c);
-                });
+    return call(request, timeout, &net::CoordinatorHandler::join);
   }
   Result<Reply> beat(const net::BeatRequest& request, double timeout) override {
-    return call(request, timeout,
-                [](net::CoordinatorHandler& handler, const auto& asked, const net::Call&) {
-                  return handler.beat(asked);
-                });
+    return call(request, timeout, &net::CoordinatorHandler::beat);
   }
   Result<Reply> declare_model(const net::ModelRequest& request, double timeout) override {
-    return call(request, timeout,
-                [](net::CoordinatorHandler& handler, const auto& asked, const net::Call&) {
-                  return handler.declare_model(asked);
-                });
+    return call(request, timeout, &net::CoordinatorHandler::declare_model);
   }
   Result<Reply> barrier(const net::BarrierRequest& request, double timeout) override {
-    return call(request, timeout,
-                [](net::CoordinatorHandler& handler, const auto& asked, const net::Call& c) {
-                  return handler.barrier(asked, c);
-                });
+    return call(request, timeout, &net::CoordinatorHandler::barrier);
   }
   Result<Reply> store(const net::StoreRequest& request, double timeout) override {
-    return call(request, timeout,
-                [](net::CoordinatorHandler& handler, const auto& asked, const net::Call& c) {
-                  return handler.store(asked, c);
-                });
+    return call(request, timeout, &net::CoordinatorHandler::store);
   }
   Result<Reply> fail(const net::FailRequest& request, double timeout) override {
-    return call(request, timeout,
-                [](net::CoordinatorHandler& handler, const auto& asked, const net::Call&) {
-                  return handler.fail(asked);
-                });
+    return call(request, timeout, &net::CoordinatorHandler::fail);
   }
   Result<Reply> goodbye(const net::GoodbyeRequest& request, double timeout) override {
-    return call(request, timeout,
-                [](net::CoordinatorHandler& handler, const auto& asked, const net::Call&) {
-                  return handler.goodbye(asked);
-                });
+    return call(request, timeout, &net::CoordinatorHandler::goodbye);
   }
 
   Status watch(const plan::Caller& who, const std::function<void(const Reply&)>& receive) override {
@@ -112,8 +91,20 @@ class SimulatedNetwork::Channel : public net::CoordinatorChannel {
     return true;
   }
 
-  template <typename Request, typename Serve>
-  Result<Reply> call(const Request& request, double timeout, Serve serve) {
+  // Some methods of the handler wait, and take what ends the wait.
+  template <typename Method, typename Request>
+  static Reply serve(Method method, net::CoordinatorHandler& handler, const Request& request,
+                     const net::Call& call) {
+    if constexpr (std::is_invocable_v<Method, net::CoordinatorHandler&, const Request&,
+                                      const net::Call&>) {
+      return (handler.*method)(request, call);
+    } else {
+      return (handler.*method)(request);
+    }
+  }
+
+  template <typename Request, typename Method>
+  Result<Reply> call(const Request& request, double timeout, Method method) {
     const TimePoint deadline = process_.now() + from_seconds(timeout);
     const Since since{link_.generation, network_.servers_};
     const auto broken = [&, since] { return broken_since(since); };
@@ -138,7 +129,7 @@ class SimulatedNetwork::Channel : public net::CoordinatorChannel {
     if (late_) std::exchange(late_, nullptr)(handler);
     Reply reply;
     try {
-      reply = serve(handler, request, net::Call{.cancelled = broken});
+      reply = serve(method, handler, request, net::Call{.cancelled = broken});
     } catch (const Error& error) {
       reply = {.verdict = {.state = plan::Verdict::State::kRefused, .refusal = error}};
     }
@@ -146,9 +137,9 @@ class SimulatedNetwork::Channel : public net::CoordinatorChannel {
     constexpr bool may_repeat = !std::is_same_v<Request, net::StoreRequest>;
     if (may_repeat && network_.options_.duplicates > 0 &&
         network_.simulated_.uniform(0, 1) < network_.options_.duplicates) {
-      late_ = [request, serve](net::CoordinatorHandler& again) {
+      late_ = [request, method](net::CoordinatorHandler& again) {
         try {
-          (void)serve(again, request, net::Call{.cancelled = [] { return true; }});
+          (void)serve(method, again, request, net::Call{.cancelled = [] { return true; }});
         } catch (const Error&) {
           // Nobody hears the answer.
         }
