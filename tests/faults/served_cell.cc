@@ -68,6 +68,15 @@ bool saves_on_request(const ServedCell& cell) {
   return cell.signal == SIGTERM && chief_is_asked && cell.phase != "start" && cell.phase != "end";
 }
 
+// A chief that is asked to stop saves its steps, or has saved the last one and waits for the
+// evaluator.
+bool says_that_it_has_saved(const std::string& output) {
+  return output.find("stopped by SIGTERM after saving step") != std::string::npos ||
+         (output.find(fmt::format("model.ckpt-{}\n", kServedSteps)) != std::string::npos &&
+          output.find(fmt::format("evaluated step {}, the last one", kServedSteps)) !=
+              std::string::npos);
+}
+
 // `late`: the run ended well before it was struck.
 std::string broken_once(const ServedCell& cell, bool& late) {
   late = false;
@@ -90,10 +99,8 @@ std::string broken_once(const ServedCell& cell, bool& late) {
     late = code == 0 && served_code(cell) != 0;
     if (code != served_code(cell))
       broken += fmt::format("the exit code is {}, not {}\n", code, served_code(cell));
-    if (saves_on_request(cell) &&
-        output.find("stopped by SIGTERM after saving step") == std::string::npos) {
+    if (saves_on_request(cell) && !says_that_it_has_saved(output))
       broken += "the chief does not say that it has saved\n";
-    }
     if (comes_to_its_end(cell)) {
       // Alone, with the steps made, it reads the checkpoint and says so.
       const Ran again = run(victim, {{"FAULT_SERVED", "1"}});
