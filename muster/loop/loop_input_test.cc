@@ -2,9 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <mutex>
 
 #include "muster/base/error_of.h"
+#include "muster/data/element_queue.h"
 #include "muster/distribute/strategy.h"
 #include "muster/layers/dense.h"
 #include "muster/loop/distributed_dataset.h"
@@ -51,6 +53,29 @@ TEST(LoopInputTest, ReplicasThatDifferAreToldSo) {
               }).message(),
               HasSubstr("after the model was built"))
       << "a new layer at every call";
+}
+
+// The queue stays open: without the request the loop would wait for ever.
+TEST(LoopInputTest, ARequestEndsAWaitForData) {
+  const auto queue = std::make_shared<data::ElementQueue>();
+  for (const auto rows = ones(8).iterator(); auto row = rows->next();) queue->push(*std::move(row));
+  std::atomic<bool> asked = false;
+  const StrategyPtr strategy = one_device();
+  ScopeOptions options = alone();
+  options.cancelled = [&] { return asked.load(); };
+  const auto scope = strategy->scope(options);
+  const Layer model = Dense(1);
+  int64_t steps = 0;
+  for (const auto& batch : strategy->distribute(data::from_queue(queue).batch(4).prefetch(1))) {
+    strategy->run(
+        [&](const Features& x, const Labels& y) {
+          optim::sgd().minimize(losses::mean_squared_error(y.tensor(), model(x.tensor())));
+        },
+        batch);
+    if (++steps == 2) asked = true;
+  }
+  EXPECT_EQ(steps, 2);
+  EXPECT_TRUE(scope.should_stop());
 }
 
 // The first call makes the variables, and must not change the second one's input: values, and
