@@ -14,6 +14,7 @@
 #include "muster/onnx/internal/call.h"
 #include "muster/onnx/internal/observed_graph.h"
 #include "muster/onnx/internal/operations.h"
+#include "muster/onnx/internal/recurrent_loops.h"
 #include "muster/onnx/internal/tree_ensemble.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/libtorch_error.h"
@@ -58,12 +59,13 @@ class Conversion {
     ConvertedGraph converted;
     const auto outputs = name_outputs(converted.outputs);
     const auto trees = options_.tree_ensembles ? internal::find_trees(observed) : std::nullopt;
+    if (options_.recurrent_operations) recurrent_ = internal::find_recurrent_loops(observed);
     for (const Node* node : graph.nodes()) {
       if (trees && node == trees->last) {
         writer_.set_label("boosted_trees");
         names_[node->output()] = {
             internal::add_trees(observed, names_.at(trees->matrix).at(0), writer_)};
-      } else if (node != &last) {
+      } else if (node != &last && !recurrent_.absorbed.contains(node)) {
         write(*node, observed);
       }
     }
@@ -186,9 +188,13 @@ class Conversion {
     found->second(call);
   }
 
-  // A loop over steps whose body appends to one list: the appended tensors are the scan output of
-  // ONNX's Loop, which stacks them.
+  // A loop over steps whose body appends to one list. It is an LSTM or a GRU, or ONNX's Loop, which
+  // stacks the appended tensors as its scan output.
   void write_loop(const Node& node, Call& call, const ObservedGraph& observed) {
+    if (const auto known = recurrent_.loops.find(&node); known != recurrent_.loops.end()) {
+      scanned_[known->second.outputs] = internal::write_recurrent_loop(known->second, call);
+      return;
+    }
     const torch::jit::Block& body = *node.blocks().at(0);
     const Value* outer_scan = std::exchange(scan_, nullptr);
     std::vector<std::string> inputs{
@@ -307,6 +313,7 @@ class Conversion {
   internal::GraphWriter writer_;
   internal::ValueNames names_;
   std::vector<FreeAxis> free_;
+  internal::RecurrentLoops recurrent_;
   const Value* scan_ = nullptr;                  // what the body of the loop appends to a list
   std::map<const Value*, std::string> scanned_;  // such lists, after their loop
 };

@@ -26,6 +26,8 @@ struct ConvertOptions {
   // Whether boosted trees become one operation, TreeEnsembleRegressor. Else they are the operations
   // of the export, which take an example down all trees at once.
   bool tree_ensembles = true;
+  // Whether loops of LSTM and GRU layers become the operations LSTM and GRU. Else they are a Loop.
+  bool recurrent_operations = true;
 };
 
 // Inputs have the names of the signature. Outputs have those of serving_default; what only another

@@ -47,7 +47,8 @@ class SavedModelWriter {
       : files_(files), model_(model), folder_(folder) {}
 
   std::vector<std::string> write() {
-    onnx::ConvertedGraph converted = onnx::graph_of(model_, {.tree_ensembles = false});
+    onnx::ConvertedGraph converted =
+        onnx::graph_of(model_, {.tree_ensembles = false, .recurrent_operations = false});
     const auto outputs = converted.outputs;
     const auto weights = converted.weights;
     const ::onnx::ModelProto proto = onnx::checked_model(converted);

@@ -124,14 +124,62 @@ std::vector<ExportedCase> layer_cases(const std::string& folder) {
   return cases;
 }
 
-void write_batches(const std::string& folder) {
+std::vector<ExportedCase> libtorch_cases() {
+  std::vector<ExportedCase> cases;
+  const auto add = [&cases](const std::string& name, int64_t gates, int64_t layers, bool biases,
+                            bool both) {
+    constexpr int64_t kUnits = 4;
+    const int64_t directions = both ? 2 : 1;
+    ServableSource source{.receiver = raw_serving_input_receiver({{"steps", {kFloat32, {9, 3}}}})};
+    std::vector<Tensor> weights;
+    const auto weight = [&](const Shape& shape) {
+      const auto number = static_cast<double>(weights.size());
+      weights.push_back(torch::ones(shape).cumsum(0).add(number).sin().mul(0.7));
+      if (shape.size() == 2) weights.back().mul_(torch::arange(1, shape[1] + 1).cos());
+      source.weights.emplace_back("weight_" + std::to_string(weights.size()), weights.back());
+    };
+    for (int64_t layer = 0; layer < layers; ++layer) {
+      for (int64_t i = 0; i < directions; ++i) {
+        weight({gates * kUnits, layer == 0 ? 3 : directions * kUnits});
+        weight({gates * kUnits, kUnits});
+        for (int half = 0; biases && half < 2; ++half) weight({gates * kUnits});
+      }
+    }
+    source.function = [=](const ServableSource::Tensors& features) {
+      const Tensor steps = features.at("steps");
+      const Tensor zeros = torch::zeros({layers * directions, steps.size(0), kUnits});
+      const Tensor first = zeros + steps.mean({1, 2}).unsqueeze(1);
+      std::map<std::string, Tensor> results;
+      if (gates == 4) {
+        const auto [outputs, hidden, cell] =
+            at::lstm(steps, {first, zeros}, weights, biases, layers, 0.0, false, both, true);
+        results = {{"outputs", outputs},
+                   {"hidden", hidden.transpose(0, 1)},
+                   {"cell", cell.transpose(0, 1)}};
+      } else {
+        const auto [outputs, hidden] =
+            at::gru(steps, first, weights, biases, layers, 0.0, false, both, true);
+        results = {{"outputs", outputs}, {"hidden", hidden.transpose(0, 1)}};
+      }
+      return std::map<std::string, ExportOutput>{{kServingDefault, PredictOutput(results)}};
+    };
+    cases.push_back({name, std::move(source)});
+  };
+  add("lstm", 4, 1, true, false);
+  add("lstm_of_two_layers", 4, 2, false, true);
+  add("gru_of_two_directions", 3, 1, true, true);
+  return cases;
+}
+
+void write_batches(const std::string& folder, const ServableSource::Tensors& all) {
   const Servable model(folder);
   for (const int64_t rows : {1, 2, 7}) {
     Servable::Tensors batch;
     Checkpoint numbers;
     const Signature& taken = model.signature(kServingDefault);
     for (const auto& [name, info] : taken.inputs) {
-      batch[name] = rows_of(name, info, taken.may_be_missing.contains(name), rows);
+      batch[name] = all.empty() ? rows_of(name, info, taken.may_be_missing.contains(name), rows)
+                                : all.at(name).slice(0, 0, rows).contiguous();
       numbers.tensors["in/" + name] = batch[name];
     }
     for (const auto& [signature, about] : model.signatures()) {

@@ -20,14 +20,25 @@ struct ExportedCase {
 // without training. Cases of training alone (constraints, regularizers) are left out.
 std::vector<ExportedCase> layer_cases(const std::string& folder);
 
+// LSTM and GRU of LibTorch, of several layers and directions.
+std::vector<ExportedCase> libtorch_cases();
+
 // The numbers that an export computes: "<folder>/<rows>.safetensors" for batches of 1, 2 and 7
-// rows, with the tensors "in/<input>" and "out/<signature>/<output>".
-void write_batches(const std::string& folder);
+// rows, with the tensors "in/<input>" and "out/<signature>/<output>". `rows` has the inputs of 7
+// rows; without it they are random.
+void write_batches(const std::string& folder, const ServableSource::Tensors& rows = {});
 
 // The models of exported_models.cc: small networks of each application, canned Estimators, boosted
 // trees.
 std::vector<std::string> exported_models();
 // Exports one to the folder, and returns the path of its version.
 std::string export_one_model(const std::string& name, const std::string& folder);
+
+// Boosted trees of the census in `census`, a folder with adult_train.csv and adult_test.csv.
+struct CensusTrees {
+  std::string folder{};            // of the version
+  ServableSource::Tensors rows{};  // the first 7 rows of adult_test.csv
+};
+CensusTrees export_census_trees(const std::string& census, const std::string& folder);
 
 }  // namespace muster::inline v0_1

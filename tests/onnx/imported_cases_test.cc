@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <onnx/onnx_pb.h>
 
 #include "muster/base/environment.h"
 #include "muster/base/temp_directory.h"
@@ -14,8 +15,13 @@
 #include "muster/files/file_systems.h"
 #include "muster/imports/onnx_import.h"
 #include "muster/keras/model.h"
+#include "muster/layers/bidirectional.h"
 #include "muster/layers/dense.h"
 #include "muster/layers/functional.h"
+#include "muster/layers/masking.h"
+#include "muster/layers/recurrent.h"
+#include "muster/layers/recurrent_cell.h"
+#include "muster/layers/sequential.h"
 #include "muster/layers/step_context.h"
 #include "muster/onnx/onnx_model.h"
 #include "muster/tensor/libtorch.h"
@@ -24,7 +30,10 @@
 namespace muster::inline v0_1 {
 namespace {
 
+using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 class ImportedCasesTest : public ::testing::Test {
  protected:
@@ -41,6 +50,18 @@ class ImportedCasesTest : public ::testing::Test {
     const std::string path = directory_ / "network.onnx";
     model.save(path);
     return path;
+  }
+
+  // Of a converted export: its LSTMs, GRUs and loops.
+  static std::vector<std::string> recurrent_operations(const std::string& folder) {
+    ::onnx::ModelProto model;
+    EXPECT_TRUE(model.ParseFromString(file_systems().read_file(folder + "/model.onnx").value()));
+    std::vector<std::string> operations;
+    for (const auto& node : model.graph().node()) {
+      if (node.op_type() == "LSTM" || node.op_type() == "GRU" || node.op_type() == "Loop")
+        operations.push_back(node.op_type());
+    }
+    return operations;
   }
 
   const TempDirectory directory_;
@@ -60,6 +81,55 @@ TEST_F(ImportedCasesTest, LayersComeBack) {
     expect_same_back(folder);
   }
   EXPECT_GT(number, 50U);
+}
+
+TEST_F(ImportedCasesTest, RecurrentLayersAreOperations) {
+  int number = 0;
+  const auto operations_of = [&](Layer layer) {
+    const SymbolicTensor steps = Input({5, 3}, {.name = "steps"});
+    keras::Model model(Functional({steps}, {layer(steps)}));
+    const std::string folder = model.export_model(directory_ / std::to_string(number++));
+    expect_same_back(folder);
+    return recurrent_operations(folder);
+  };
+  EXPECT_THAT(operations_of(LSTM(4)), ElementsAre("LSTM"));
+  EXPECT_THAT(
+      operations_of(LSTM(4, {.use_bias = false, .return_sequences = true, .go_backwards = true})),
+      ElementsAre("LSTM"));
+  EXPECT_THAT(operations_of(Bidirectional(LSTM(2))), ElementsAre("LSTM", "LSTM"));
+  EXPECT_THAT(operations_of(GRU(3)), ElementsAre("GRU"));
+  EXPECT_THAT(operations_of(GRU(3, {.activation = activations::relu,
+                                    .recurrent_activation = activations::hard_sigmoid,
+                                    .reset_after = false})),
+              ElementsAre("GRU"));
+  EXPECT_THAT(operations_of(RNN(LSTMCell(2))), ElementsAre("LSTM"));
+  // Steps that count by their values, and functions that ONNX's operations lack.
+  EXPECT_THAT(operations_of(Sequential({Masking(), LSTM(2)})), ElementsAre("Loop"));
+  EXPECT_THAT(operations_of(LSTM(2, {.activation = activations::swish})), ElementsAre("Loop"));
+  EXPECT_THAT(operations_of(SimpleRNN(2)), ElementsAre("Loop"));
+
+  const std::string lengths = export_one_model("rnn_lstm", directory_ / "rnn");
+  expect_same_back(lengths);
+  EXPECT_THAT(recurrent_operations(lengths), ElementsAre("LSTM", "LSTM"));
+}
+
+TEST_F(ImportedCasesTest, LibTorchsRecurrentLayersComeBackAndAreExportedAgain) {
+  for (const ExportedCase& exported : libtorch_cases()) {
+    SCOPED_TRACE(exported.name);
+    const std::string folder = directory_ / exported.name;
+    file_systems().make_directories(folder).value();
+    write_servable(file_systems(), folder, exported.source);
+    expect_same_back(folder);
+    EXPECT_THAT(recurrent_operations(folder), Not(Contains("Loop")));
+
+    const onnx::OnnxModel loaded = onnx::load_model(file_systems(), folder + "/model.onnx");
+    const SymbolicTensor steps = Input({9, 3}, {.name = "steps"});
+    keras::Model model(
+        Functional({steps}, loaded.layer(SymbolicValues{.tensors = {steps}}).tensors));
+    const std::string again = model.export_model(directory_ / exported.name + "_again");
+    expect_same_back(again);
+    EXPECT_EQ(recurrent_operations(again), recurrent_operations(folder));
+  }
 }
 
 TEST_F(ImportedCasesTest, ModelsComeBack) {

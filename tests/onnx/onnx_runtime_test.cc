@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
+#include <vector>
 
 #include "muster/base/environment.h"
 #include "muster/base/error_of.h"
@@ -52,8 +55,10 @@ class OnnxRuntimeTest : public ::testing::Test {
 };
 
 TEST_F(OnnxRuntimeTest, LayersComputeTheSame) {
-  for (const ExportedCase& exported :
-       layer_cases(join_path(source_dir(), "tests/peers/golden/layers"))) {
+  std::vector<ExportedCase> cases =
+      layer_cases(join_path(source_dir(), "tests/peers/golden/layers"));
+  std::ranges::move(libtorch_cases(), std::back_inserter(cases));
+  for (const ExportedCase& exported : cases) {
     SCOPED_TRACE(exported.name);
     const std::string folder = directory_ / exported.name;
     file_systems().make_directories(folder).value();

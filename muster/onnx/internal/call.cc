@@ -218,6 +218,17 @@ std::optional<Tensor> Call::constant(const char* argument) const {
   return given.tensor();
 }
 
+std::vector<std::pair<Tensor, std::string>> Call::constants(const char* argument) const {
+  const Value* given = value(argument);
+  if (given == nullptr || !observed_.at(given).constant ||
+      given->node()->kind() != c10::prim::ListConstruct)
+    return {};
+  std::vector<std::pair<Tensor, std::string>> all;
+  for (const Value* each : given->node()->inputs())
+    all.emplace_back(observed_.at(each).tensor(), observed_.at(each).weight);
+  return all;
+}
+
 std::string Call::size_name(const Value* given) {
   const ObservedValue& known = observed_.at(given);
   if (known.constant) return writer_.integers({known.runs[0].toInt()});

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "muster/onnx/internal/graph_writer.h"
@@ -67,6 +68,9 @@ class Call {
   // An axis from 0 on.
   int64_t axis(const char* argument, int64_t rank) const;
   std::vector<int64_t> axes(const char* argument, int64_t rank) const;
+  // The constant tensors of a list, with the names of their weights; empty if they depend on the
+  // inputs.
+  std::vector<std::pair<Tensor, std::string>> constants(const char* argument) const;
   // The constant tensor of an argument, if it is one.
   std::optional<Tensor> constant(const char* argument) const;
 
@@ -92,6 +96,10 @@ class Call {
   // The name of a tensor, or of an integer as int64 [1].
   std::string name_of(const torch::jit::Value* value);
   std::string size_name(const torch::jit::Value* value);
+  // The tensor of a value, of the first run: its dtype and shape.
+  const Tensor& form_of(const torch::jit::Value* value) const {
+    return observed_.at(value).tensor();
+  }
   // Says what the result is.
   void give(const std::string& name, size_t index = 0);
   void give(const std::vector<std::string>& names, size_t index = 0);

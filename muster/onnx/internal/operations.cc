@@ -11,6 +11,7 @@ const OperationMap& operation_map() {
     add_indexing(all);
     add_reductions(all);
     add_networks(all);
+    add_recurrent(all);
     add_sizes(all);
     return all;
   }();

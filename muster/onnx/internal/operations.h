@@ -26,6 +26,7 @@ void add_shapes(OperationMap& map);
 void add_indexing(OperationMap& map);
 void add_reductions(OperationMap& map);
 void add_networks(OperationMap& map);
+void add_recurrent(OperationMap& map);
 void add_sizes(OperationMap& map);
 
 }  // namespace muster::inline v0_1::onnx::internal

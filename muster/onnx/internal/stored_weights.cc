@@ -236,6 +236,10 @@ class Storing {
         if (!attribute.has_g()) continue;
         if (const auto inside = channel_axis(attribute.g(), name)) return inside;
       }
+      // [directions, gates * units, ...] is read as one product for each direction.
+      const bool recurrent = node.op_type() == "LSTM" || node.op_type() == "GRU";
+      if (recurrent && node.input_size() > 2 && (node.input(1) == name || node.input(2) == name))
+        return 1;
       if (node.input_size() > 1 && node.input(1) == name) {
         if (node.op_type() == "Conv") return 0;
         if (node.op_type() == "ConvTranspose") return 1;
