@@ -30,7 +30,8 @@ depends libmuster-keras libmuster-core
 depends libmuster-kerasfiles libhdf5 libmuster-core
 depends libmuster-onnx libonnx1 libmuster-core libmuster-tensorflow
 depends libmuster-dev libtorch-dev nlohmann-json3-dev libmuster-core libmuster-keras libmuster-stores
-depends muster-serve muster libopenblas0-openmp libsimdjson
+depends muster-serve muster libonnx1 libopenblas0-openmp libprotobuf libsimdjson
+depends muster-model muster libonnx1 libprotobuf
 depends muster-jobs libyaml-cpp muster
 [[ ! $(dpkg-deb --field "$work/package/muster_"*.deb Depends) =~ yaml ]] || fail "muster depends on what reads jobs"
 core=$(dpkg-deb --field "$work/package/libmuster-core_"*.deb Depends)

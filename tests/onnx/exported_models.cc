@@ -12,6 +12,7 @@
 #include "muster/canned/kmeans.h"
 #include "muster/canned/linear.h"
 #include "muster/canned/rnn.h"
+#include "muster/data/csv.h"
 #include "muster/features/categorical_column.h"
 #include "muster/features/column_receiver.h"
 #include "muster/features/dense_column.h"
@@ -262,6 +263,28 @@ std::vector<std::string> exported_models() {
 
 std::string export_one_model(const std::string& name, const std::string& folder) {
   return all_models().at(name)(folder);
+}
+
+CensusTrees export_census_trees(const std::string& census, const std::string& folder) {
+  const std::vector<std::string> names{"age", "capital_gain", "capital_loss", "education_num",
+                                       "hours_per_week"};
+  data::CsvOptions options{.columns = {{"income", data::CsvKind::kString}}, .label = "income"};
+  std::map<std::string, ServingFeature> features;
+  for (const std::string& name : names) {
+    options.columns.push_back({name, data::CsvKind::kFloat32});
+    features[name] = {kFloat32, {}};
+  }
+  const auto rows = [&](const char* file) {
+    return Dataset::from_files({join_path(census, file)}, data::csv_format(options));
+  };
+  BoostedTreesClassifier model(
+      {.label_vocabulary = {"<=50K", ">50K"}, .n_trees = 50, .max_depth = 5}, config_of(folder));
+  model.train([&] { return rows("adult_train.csv").global_batch(512); });
+  CensusTrees made{.folder =
+                       model.export_model(folder, raw_serving_input_receiver(features)).value()};
+  const Element first = rows("adult_test.csv").batch(7).iterator()->next().value().part(0);
+  for (const std::string& name : names) made.rows[name] = first.at(name).value().tensor();
+  return made;
 }
 
 }  // namespace muster::inline v0_1

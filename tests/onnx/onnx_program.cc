@@ -2,6 +2,7 @@
 // them with onnxruntime.
 //   onnx_program layers CASES OUT    the layers of the cases in a folder
 //   onnx_program models OUT [NAME]   applications, canned Estimators and boosted trees, or one
+//   onnx_program kinds OUT CENSUS    a model of each kind; CENSUS has the CSV files of the census
 //   onnx_program back FOLDER         runs the ONNX files below a folder in Muster, and compares
 //   onnx_program nodes FOLDER        the node tests of the Python package onnx
 //   onnx_program times EXPORT ROWS   milliseconds that Servable takes for so many rows, by one
@@ -40,10 +41,10 @@ int failure_of(const std::string& name, const std::function<void()>& act) {
   }
 }
 
-void convert(const std::string& folder) {
+void convert(const std::string& folder, const ServableSource::Tensors& rows = {}) {
   (void)onnx::export_onnx(file_systems(), folder, join_path(folder, "model.onnx"));
   (void)saved_model::export_saved_model(file_systems(), folder, folder);
-  write_batches(folder);
+  write_batches(folder, rows);
 }
 
 int write_layers(const std::string& cases, const std::string& out) {
@@ -65,6 +66,16 @@ int write_models(const std::string& out, const std::string& only) {
     if (!only.empty() && name != only) continue;
     failed += failure_of(name, [&] { convert(export_one_model(name, join_path(out, name))); });
   }
+  return failed;
+}
+
+int write_kinds(const std::string& out, const std::string& census) {
+  int failed = failure_of("census_trees", [&] {
+    const CensusTrees trees = export_census_trees(census, join_path(out, "census_trees"));
+    convert(trees.folder, trees.rows);
+  });
+  for (const char* name : {"wide_and_deep", "resnet18", "gpt", "rnn_lstm"})
+    failed += write_models(out, name);
   return failed;
 }
 
@@ -133,6 +144,7 @@ int main(int argc, char** argv) {
   if (what == "layers" && argc == 4) return muster::write_layers(argv[2], argv[3]) == 0 ? 0 : 1;
   if (what == "models" && argc >= 3)
     return muster::write_models(argv[2], argc > 3 ? argv[3] : "") == 0 ? 0 : 1;
+  if (what == "kinds" && argc == 4) return muster::write_kinds(argv[2], argv[3]) == 0 ? 0 : 1;
   if (what == "back" && argc == 3) return muster::compare_imports(argv[2]) == 0 ? 0 : 1;
   if (what == "nodes" && argc == 3) return muster::run_nodes(argv[2]);
   if (what == "times" && argc == 4) {
@@ -140,9 +152,8 @@ int main(int argc, char** argv) {
     return 0;
   }
   std::fputs(
-      "onnx_program layers CASES OUT | models OUT [NAME] | back FOLDER | nodes FOLDER | times "
-      "EXPORT "
-      "ROWS\n",
+      "onnx_program layers CASES OUT | models OUT [NAME] | kinds OUT CENSUS | back FOLDER | nodes "
+      "FOLDER | times EXPORT ROWS\n",
       stderr);
   return 2;
 }
