@@ -326,8 +326,11 @@ TEST_P(ElasticNewcomerTest, ThatDiffersIsRefusedAlone) {
 
 INSTANTIATE_TEST_SUITE_P(Differences, ElasticNewcomerTest, ::testing::Values("settings", "model"));
 
-// Each step is saved and evaluated, those included at which a worker is lost or comes.
-TEST_F(ElasticTest, AnEvaluationAtAChangeIsMade) {
+class ElasticEvaluationTest : public ElasticTest, public ::testing::WithParamInterface<bool> {};
+
+// Each step is saved and evaluated, by the chief or by all workers, those steps included at which a
+// worker is lost or comes. In between the chief is the only worker.
+TEST_P(ElasticEvaluationTest, AnEvaluationAtAChangeIsMade) {
   constexpr int64_t kEnd = 40;
   min_workers = 1;
   const LocalCluster cluster(2);
@@ -353,6 +356,7 @@ TEST_F(ElasticTest, AnEvaluationAtAChangeIsMade) {
     while (++calls <= 2) {
       RunConfig run = config(cluster, rank);
       run.save_checkpoints_steps = 1;
+      if (GetParam()) run.eval_distribute = run.train_distribute;
       Estimator estimator(two_layers, run);
       TrainSpec train{.input_fn = [] { return examples(60).repeat().global_batch(12); },
                       .max_steps = kEnd,
@@ -374,6 +378,8 @@ TEST_F(ElasticTest, AnEvaluationAtAChangeIsMade) {
   std::iota(all.begin(), all.end(), 1);
   EXPECT_EQ(evaluated, all);
 }
+
+INSTANTIATE_TEST_SUITE_P(ByChiefOrAll, ElasticEvaluationTest, ::testing::Bool());
 
 // Too few workers are left, and none comes.
 TEST_F(ElasticTest, TheChiefSavesWhatItRemembers) {

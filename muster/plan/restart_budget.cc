@@ -18,9 +18,14 @@ std::optional<double> RestartBudget::take(double now) {
   if (used >= rules_.restarts) return std::nullopt;
   taken_.push_back(now);
   Random random(derive_key(rules_.seed, {id_of("restart"), all_++}));
-  if (used == 0) return 0;
+  soon_ = used == 0 || now - started_ >= rules_.calm ? 0 : soon_ + 1;
   const double jitter = 0.5 + random.uniform();
-  return std::min(rules_.longest_pause, rules_.first_pause * std::exp2(used - 1)) * jitter;
+  const double pause =
+      soon_ == 0
+          ? 0
+          : std::min(rules_.longest_pause, rules_.first_pause * std::exp2(soon_ - 1)) * jitter;
+  started_ = now + pause;
+  return pause;
 }
 
 }  // namespace muster::inline v0_1::plan

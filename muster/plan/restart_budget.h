@@ -20,6 +20,7 @@ struct RestartRules {
   double window = 3600;       // seconds
   double first_pause = 1;     // seconds before the second restart within the window
   double longest_pause = 60;  // seconds; each further pause is twice the one before, up to this
+  double calm = 30;           // a start that lasts so many seconds makes the next pause 0 again
   uint64_t seed = 0;          // of the jitter
 };
 
@@ -29,9 +30,10 @@ class RestartBudget {
   explicit RestartBudget(RestartRules rules) : rules_(rules) {}
 
   // Takes a restart. Returns how many seconds to wait before it, or nothing when all restarts of
-  // the window are used up. The first restart within the window waits 0 s. The n-th waits
-  // first_pause * 2^(n-2), at most longest_pause, times a jitter in [0.5, 1.5) that keeps many runs
-  // that failed together from starting together.
+  // the window are used up. The first restart waits 0 s, and so does each one whose start before it
+  // lasted `calm` seconds: the pauses are for a run that fails as soon as it starts. The n-th
+  // restart after such a one waits first_pause * 2^(n-1), at most longest_pause, times a jitter in
+  // [0.5, 1.5) that keeps many runs that failed together from starting together.
   std::optional<double> take(double now);
   // How many restarts were taken within the window that ends now.
   int used(double now) const;
@@ -41,6 +43,8 @@ class RestartBudget {
   RestartRules rules_;
   std::deque<double> taken_;  // when, the earliest first
   uint64_t all_ = 0;          // restarts since the beginning
+  int soon_ = 0;              // restarts since the last one that waited for nothing
+  double started_ = 0;        // when the last pause ended
 };
 
 }  // namespace muster::inline v0_1::plan

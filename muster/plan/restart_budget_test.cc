@@ -45,6 +45,21 @@ TEST(RestartBudget, PausesDoubleWithJitterUpToTheLongest) {
   EXPECT_EQ(budget.take(20), 0.0);
 }
 
+TEST(RestartBudget, AStartThatLastsMakesThePauseZeroAgain) {
+  RestartBudget budget({.restarts = 10, .calm = 30});
+  EXPECT_EQ(budget.take(0), 0.0);
+  const double first = budget.take(29).value();
+  EXPECT_GE(first, 0.5);
+  // The pause itself does not count as a start that lasts.
+  EXPECT_GT(budget.take(29 + first + 29).value(), 0.9);
+  EXPECT_EQ(budget.take(200), 0.0);
+  EXPECT_EQ(budget.take(230), 0.0);
+  const double again = budget.take(231).value();
+  EXPECT_GE(again, 0.5);
+  EXPECT_LT(again, 1.5);
+  EXPECT_EQ(budget.used(231), 6);
+}
+
 TEST(RestartBudget, CodesThatWillRepeatDoNotAsk) {
   for (const int code : {0, 1, 2, 126, 127, 128}) EXPECT_FALSE(asks_for_restart(code)) << code;
   for (const int code : {130, 134, 137, 138, 139, 143}) EXPECT_TRUE(asks_for_restart(code)) << code;

@@ -1,9 +1,16 @@
 #include "tests/faults/blow.h"
 
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <filesystem>
+#include <system_error>
 
+#include "muster/base/error.h"
 #include "muster/launch/exit_status.h"
 
 namespace muster::testing {
@@ -19,6 +26,29 @@ std::string blow_name(int blow) {
     default:
       return launch::signal_name(blow);
   }
+}
+
+void cut_connections(pid_t process) {
+  const int handle = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
+  if (handle < 0) throw from_errno(errno, "cannot open process " + std::to_string(process));
+  std::error_code ended;
+  for (const auto& entry :
+       std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/fd", ended)) {
+    std::error_code closed;
+    const std::string target = std::filesystem::read_symlink(entry.path(), closed);
+    if (closed || !target.starts_with("socket:")) continue;
+    const int number = std::stoi(entry.path().filename());
+    const int copy = static_cast<int>(::syscall(SYS_pidfd_getfd, handle, number, 0));
+    if (copy < 0 && errno == EPERM)
+      throw from_errno(EPERM, "cannot take a descriptor of process " + std::to_string(process));
+    if (copy < 0) continue;  // closed meanwhile
+    sockaddr_storage peer{};
+    socklen_t size = sizeof peer;
+    if (::getpeername(copy, reinterpret_cast<sockaddr*>(&peer), &size) == 0)
+      ::shutdown(copy, SHUT_RDWR);
+    ::close(copy);
+  }
+  ::close(handle);
 }
 
 Brake::Brake(pid_t process)

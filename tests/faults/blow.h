@@ -19,6 +19,11 @@ std::string blow_name(int blow);
 // Whether the process does it itself, when the file FAULT_TRIGGER is there.
 inline bool strikes_itself(int blow) { return blow == kCutConnections || blow == kDiskFull; }
 
+// Closes all connections of another process that this one may trace, as one of the same user that
+// it has started; both sides of each see its end. Throws where the kernel does not allow it
+// (pidfd_getfd(2): Linux 5.6, ptrace_scope).
+void cut_connections(pid_t process);
+
 // The process stands still for nine tenths of the time, for as long as this lives.
 class Brake {
  public:

@@ -123,7 +123,11 @@ void TrainAndEvaluateSchedule::evaluate_those(
     distribute::Replica& replica) {
   const bool chief = replica.is_chief();
   const auto& strategy = estimator_.config().eval_distribute;
-  const bool together = strategy && strategy->multi_worker() && replica.num_replicas_in_sync() > 1;
+  const bool several = replica.num_replicas_in_sync() > 1;
+  // The one worker that is left of an elastic run evaluates in its group too: another group would
+  // need the other workers.
+  const bool together = strategy && strategy->multi_worker() &&
+                        (several || EstimatorAccess::impl(estimator_).resolve().distributed());
   json now = json::array();
   if (chief) {
     for (const auto& course : courses_)
@@ -143,7 +147,8 @@ void TrainAndEvaluateSchedule::evaluate_those(
       if (evaluates) evaluate(course, checkpoint, together, replica);
     } catch (const Error& error) {
       // The program asked the run to stop: it ends with its next step, where all learn of it.
-      if (together || !EstimatorAccess::impl(estimator_).was_asked_to_stop(error)) throw;
+      if ((together && several) || !EstimatorAccess::impl(estimator_).was_asked_to_stop(error))
+        throw;
       log::info(fmt::format("stopped by its program: {}", error.message()));
       break;
     }
