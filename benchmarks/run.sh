@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 bin=build/release/bin
 out=build/bench
-all=(tax summaries evaluation mnist originals busy resnet gpu linear tabular trees workers parallel start saves servers layers optimizers predictor serve input records buckets csv columns images loopback all_reduce network)
+all=(tax summaries evaluation mnist originals busy resnet gpu linear tabular trees workers parallel start saves servers layers optimizers predictor onnx serve input records buckets csv columns images loopback all_reduce network)
 names=() quick=() images=() beside=() part=() targets=
 for word in "$@"; do
   case $word in
@@ -89,7 +89,7 @@ commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
     elif [ "$name" = loopback ]; then
       printf '\n### What TCP itself costs two workers\n\n'
       "$bin/loopback_benchmark" | sed 's/^/    /'
-    elif [ "$name" = all_reduce ] || [ "$name" = linear ] || [ "$name" = tabular ] || [ "$name" = trees ]; then
+    elif [ "$name" = all_reduce ] || [ "$name" = linear ] || [ "$name" = onnx ] || [ "$name" = tabular ] || [ "$name" = trees ]; then
       "$bin/${name}_benchmark" --json="$figures" "${part[@]}" "${quick[@]}"
     elif [ "$name" = network ]; then
       printf '\n### all_reduce between two hosts, over a link of 1 Gbit/s\n'

@@ -1,12 +1,11 @@
-"""Runs one model of each kind in every program that takes an export, and prints a table of the numbers. ./dev check onnx
-calls it.
+"""Runs one model of each kind in every program that takes an export, and prints the numbers. ./dev check onnx calls it.
 
     python tools/peers/exported_kinds.py FOLDER --tensorflow=PYTHON --node=FOLDER
 
 FOLDER has a folder for each model, as `onnx_program kinds` writes it: model.onnx, saved_model.pb, and the batches that
-exported_numbers.py describes. Each program's cell has the first number of the signature serving_default, for the first row,
-and the largest difference from Muster over all outputs and rows. A difference may be 1e-5 of the largest number of its array,
-or of 1 if that is larger. Ends with 1 if a model differs.
+exported_numbers.py describes. Each program's cell has the first number of the signature serving_default, for the first
+row, and the largest difference from Muster over all outputs and rows. A difference may be 1e-5 of the largest number of
+its array, or of 1 if that is larger. Ends with 1 if a model differs.
 """
 
 import argparse
