@@ -29,15 +29,17 @@ struct BarPart {
   char letter;
   const char* color;
 };
-constexpr std::array<BarPart, 9> kParts{{{Activity::kInput, 'i', "\033[33m"},
-                                         {Activity::kCompute, 'c', "\033[32m"},
-                                         {Activity::kOther, 'o', "\033[32m"},
-                                         {Activity::kCommunication, '~', "\033[34m"},
-                                         {Activity::kWaiting, 'w', "\033[34m"},
-                                         {Activity::kSaving, 's', "\033[35m"},
-                                         {Activity::kEvaluating, 'e', "\033[36m"},
-                                         {Activity::kExporting, 'x', "\033[36m"},
-                                         {Activity::kStarting, '-', "\033[37m"}}};
+constexpr std::array<BarPart, 11> kParts{{{Activity::kInput, 'i', "\033[33m"},
+                                          {Activity::kCompute, 'c', "\033[32m"},
+                                          {Activity::kOther, 'o', "\033[32m"},
+                                          {Activity::kProgram, 'p', "\033[32m"},
+                                          {Activity::kCommunication, '~', "\033[34m"},
+                                          {Activity::kWaiting, 'w', "\033[34m"},
+                                          {Activity::kSaving, 's', "\033[35m"},
+                                          {Activity::kEvaluating, 'e', "\033[36m"},
+                                          {Activity::kExporting, 'x', "\033[36m"},
+                                          {Activity::kServing, 'v', "\033[36m"},
+                                          {Activity::kStarting, '-', "\033[37m"}}};
 
 // How many of the letters of a bar each part has; the largest remainders get the last ones.
 std::array<int, kParts.size()> shares(const plan::StepSeconds& mean) {
@@ -98,6 +100,16 @@ std::string rate_text(double rate) {
   return rate <= 0 ? "" : rate < 9.995 ? fmt::format("{:.2f}", rate) : fmt::format("{:.0f}", rate);
 }
 
+// A task that evaluates counts batches.
+std::string rate_text(const LiveReplica& replica, const LiveRun::Task& task) {
+  const std::string rate = rate_text(replica.rate);
+  return rate.empty() || task.status.trains() ? rate : rate + " batches";
+}
+
+std::string bytes_text(int64_t bytes) {
+  return bytes <= 0 ? "" : human_bytes(static_cast<uint64_t>(bytes));
+}
+
 std::string ms_text(const plan::StepSeconds& mean) {
   const double ms = mean.total() * 1e3;
   return ms <= 0 ? "" : ms < 9.995 ? fmt::format("{:.2f}", ms) : fmt::format("{:.0f}", ms);
@@ -107,6 +119,7 @@ std::string head_of(const LiveRun& run) {
   int64_t step = -1, last = -1;
   double rate = 0, begun = 0, now = 0;
   for (const LiveReplica& replica : run.replicas) {
+    if (!run.tasks[replica.task].status.trains()) continue;
     step = std::max(step, replica.now.step);
     rate = std::max(rate, replica.rate);
   }
@@ -168,7 +181,7 @@ std::vector<std::string> notes_of(const LiveRun& run) {
       measures +=
           fmt::format("{}{} {:.3g}", measures.empty() ? "" : ", ", printable(measure), value);
     }
-    if (!measures.empty()) notes.push_back(measures);
+    if (!measures.empty()) notes.push_back(name + ": " + measures);
     if (!task.status.error.empty())
       notes.push_back(fmt::format("{} {}: {}", name, task.status.end,
                                   printable_beginning(task.status.error, 300)));
@@ -186,16 +199,27 @@ std::vector<std::string> top_lines(const LiveRun& run, const TopView& view) {
   }
   for (std::string& note : notes_of(run)) lines.push_back(std::move(note));
   lines.emplace_back();
-  TextTable table(
-      {"task", "state", ">step", ">steps/s", ">ms a step", ">memory", "doing", "last steps"});
+  const bool epochs =
+      std::ranges::any_of(run.replicas, [](const auto& one) { return one.now.epoch >= 0; });
+  const bool gpus = std::ranges::any_of(
+      run.tasks, [](const auto& task) { return task.status.device_memory > 0; });
+  std::vector<std::string> titles{"task", "state", ">step"};
+  if (epochs) titles.emplace_back(">epoch");
+  titles.insert(titles.end(), {">steps/s", ">ms a step", ">memory"});
+  if (gpus) titles.emplace_back(">GPU memory");
+  titles.insert(titles.end(), {"doing", "last steps"});
+  TextTable table(titles);
   for (const LiveReplica& replica : run.replicas) {
     const LiveRun::Task& task = run.tasks[replica.task];
     const bool runs = task.state == LiveState::kRunning;
-    table.add({replica.now.task, state_of(task),
-               replica.now.step < 0 ? "" : std::to_string(replica.now.step),
-               rate_text(replica.rate), ms_text(replica.mean),
-               human_bytes(static_cast<uint64_t>(std::max<int64_t>(0, task.status.memory))),
-               runs ? doing(replica) : "", bar_of(replica.mean)});
+    std::vector<std::string> cells{replica.now.task, state_of(task),
+                                   replica.now.step < 0 ? "" : std::to_string(replica.now.step)};
+    if (epochs) cells.push_back(replica.now.epoch < 0 ? "" : std::to_string(replica.now.epoch));
+    cells.insert(cells.end(),
+                 {rate_text(replica, task), ms_text(replica.mean), bytes_text(task.status.memory)});
+    if (gpus) cells.push_back(bytes_text(task.status.device_memory));
+    cells.insert(cells.end(), {runs ? doing(replica) : "", bar_of(replica.mean)});
+    table.add(std::move(cells));
   }
   const std::vector<std::string> rows = split(table.text(""), '\n');
   // A terminal that is too low shows the first tasks.
@@ -207,7 +231,7 @@ std::vector<std::string> top_lines(const LiveRun& run, const TopView& view) {
     lines.push_back(view.color && whole && r > 0 ? colored(row, run.replicas[r - 1].mean) : row);
   }
   lines.emplace_back(
-      "i input  c compute  o other  ~ communication  w waiting  s saving  e evaluating");
+      "i input  c compute  o other  p program  ~ communication  w waiting  s saving  e evaluating");
   if (view.rows > 0 && lines.size() + 2 < static_cast<size_t>(view.rows)) {
     lines.emplace_back();
     for (std::string& line : log_lines(run, static_cast<size_t>(view.rows) - lines.size() - 1))
@@ -225,7 +249,10 @@ std::vector<std::string> plain_lines(const LiveRun& run) {
     const LiveRun::Task& task = run.tasks[replica.task];
     std::string line = fmt::format("{}: {}", printable(replica.now.task), state_of(task));
     if (replica.now.step >= 0) line += fmt::format(", step {}", replica.now.step);
-    if (replica.rate > 0) line += fmt::format(", {} steps/s", rate_text(replica.rate));
+    if (replica.rate > 0) {
+      line += fmt::format(", {} {}/s", rate_text(replica.rate),
+                          task.status.trains() ? "steps" : "batches");
+    }
     if (task.state == LiveState::kRunning) line += ", " + doing(replica);
     lines.push_back(std::move(line));
   }

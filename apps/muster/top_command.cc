@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -69,17 +70,17 @@ void print(const std::vector<std::string>& lines) {
 }
 
 int top(const TopFlags& flags) {
-  if (is_remote(flags.model_dir)) {
-    throw invalid_argument("not supported: muster top of " + flags.model_dir +
-                               ", because tasks tell what they do in files on a disk",
-                           "look at the run's logs and summaries, or train in a folder");
-  }
+  // Each look at a bucket is a list and a request for each task.
+  constexpr double kLeastInBucket = 5;
+  const double interval =
+      is_remote(flags.model_dir) ? std::max(flags.interval, kLeastInBucket) : flags.interval;
   const bool screen = !flags.once && isatty(STDOUT_FILENO) != 0 && takes_escapes(STDOUT_FILENO);
   summary::LiveRun run = look(flags);
   if (run.tasks.empty() && !screen) {
     throw not_found("no task of a run has told what it does in " + flags.model_dir,
-                    "a run begins with it a second after its first step was prepared, unless "
-                    "MUSTER_LIVE_SECONDS=0 is set; the path is that of RunConfig.model_dir");
+                    "a run begins with it a second after its start, or 15 seconds in a bucket, "
+                    "unless MUSTER_LIVE_SECONDS=0 is set; the path is that of RunConfig.model_dir, "
+                    "or what docs/board.md says of loops and Keras models");
   }
   const TopView once{.columns = terminal_size(STDOUT_FILENO).value_or(TerminalSize{200, 0}).columns,
                      .color = takes_color(STDOUT_FILENO)};
@@ -103,7 +104,7 @@ int top(const TopFlags& flags) {
       print(plain_lines(run));
       if (all_ended(run)) break;
     }
-    poll(nullptr, 0, static_cast<int>(flags.interval * 1000));
+    poll(nullptr, 0, static_cast<int>(interval * 1000));
     run = look(flags);
   }
   return 0;
@@ -119,12 +120,12 @@ void add_top(CLI::App& app, Action& action) {
   command::add_flag(*command, {"once", &flags->once, "Print the table once and end"});
   command::add_flag(*command, {"interval",
                                &flags->interval,
-                               "Seconds between two looks",
+                               "Seconds between two looks; at least 5 in a bucket",
                                {.at_least = 0.1, .at_most = 3600},
                                "SECONDS"});
   command->footer(
-      "Every second each task of a run writes what it does to MODEL_DIR/live: its step, the "
-      "seconds\n"
+      "Every second, and every 15 seconds in a bucket, each task of a run writes what it does to\n"
+      "MODEL_DIR/live: its step, the seconds\n"
       "of its last steps by activity, and the last lines of its log. This command reads these "
       "files.\n"
       "A task is the slow one if it takes at least 1.25 times as long as the median of the "

@@ -58,6 +58,28 @@ TEST(Top, ARowForEachTaskAndTheSlowOne) {
   EXPECT_THAT(text, Not(HasSubstr("a line")));  // logs are for a screen
 }
 
+TEST(Top, ServersEvaluatorsEpochsAndGpus) {
+  LiveStatus chief = task_at(0, .02F, 1000), server = task_at(-1, .1F, 1000),
+             evaluator = task_at(-1, .1F, 1000);
+  chief.device_memory = int64_t{3} << 30;
+  chief.replicas[0].epoch = 2;
+  server.task = server.replicas[0].task = "ps 0";
+  server.replicas[0].activity = Activity::kServing;
+  server.replicas[0].last.clear();
+  server.measures = {{"connections", 6}, {"updates/s", 31}};
+  evaluator.task = evaluator.replicas[0].task = "evaluator";
+  for (plan::StepSeconds& batch : evaluator.replicas[0].last) batch.step = 5;
+  const LiveRun run = summary::live_run({chief, server, evaluator}, 1000);
+  const std::string text = join(top_lines(run, {.columns = 200}), "\n");
+  EXPECT_THAT(text, StartsWith("step 10 of 100, 10 steps/s, 9.00 s left"));
+  EXPECT_THAT(text, HasSubstr("ps 0: connections 6, updates/s 31\n"));
+  EXPECT_THAT(text, HasSubstr("serving for 0.50 s"));
+  EXPECT_THAT(text, HasSubstr("10 batches"));
+  EXPECT_THAT(text, HasSubstr("3.0 GiB"));
+  EXPECT_THAT(text, HasSubstr("epoch"));
+  EXPECT_THAT(plain_lines(run).back(), StartsWith("evaluator: running, step 10, 10 batches/s"));
+}
+
 TEST(Top, KeepsToTheTerminalsSize) {
   for (const int columns : {20, 60, 133}) {
     for (const int rows : {5, 12, 40}) {
@@ -104,7 +126,6 @@ TEST(TopCommand, ShowsFilesOnceOrUntilTheEnd) {
   const ShellOutput none = run_muster("top --once " + dir.path());
   EXPECT_EQ(none.code, 2);
   EXPECT_THAT(none.text, HasSubstr("no task of a run has told what it does in " + dir.path()));
-  EXPECT_THAT(run_muster("top s3://bucket/run").text, HasSubstr("not supported: muster top of"));
   const double now = system_clock().wall_seconds();
   for (int64_t process = 0; process < 2; ++process) {
     LiveStatus status = task_at(process, process == 0 ? .02F : .1F, now);

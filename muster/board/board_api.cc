@@ -12,6 +12,7 @@
 #include "muster/base/clock.h"
 #include "muster/base/error.h"
 #include "muster/base/foreign_error.h"
+#include "muster/base/uri.h"
 #include "muster/board/chart_table.h"
 #include "muster/board/compare_runs.h"
 #include "muster/board/internal/record_answers.h"
@@ -419,10 +420,21 @@ HttpAnswer BoardApi::live() {
   const double now = system_clock().wall_seconds();
   json all = json::array();
   for (const std::string& directory : store_.live_runs()) {
-    json run = live_json(files_, directory, now);
+    json run = live_run(directory, now);
     if (run.is_object()) all.push_back(std::move(run));
   }
   return answer_of(all);
+}
+
+json BoardApi::live_run(const std::string& directory, double now) {
+  if (!is_remote(directory)) return live_json(files_, directory, now);
+  // A page asks each second, and a look is a request for each task.
+  constexpr double kBetweenLooks = 5;
+  const std::lock_guard lock(mutex_);
+  Looked& looked = looked_[directory];
+  if (now - looked.at >= kBetweenLooks || now < looked.at)
+    looked = {.at = now, .run = std::make_shared<json>(live_json(files_, directory, now))};
+  return *looked.run;
 }
 
 HttpAnswer BoardApi::compare(const Query& query) {

@@ -3,6 +3,10 @@
 // thread.
 #pragma once
 
+#include <map>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "muster/base/file_system.h"
@@ -37,6 +41,8 @@ class BoardApi {
   serve::HttpAnswer compare(const Query& query);
   serve::HttpAnswer searches();
   serve::HttpAnswer live();
+  // What the tasks of a run do: of a run in a bucket what they did at most some seconds ago.
+  nlohmann::json live_run(const std::string& directory, double now);
 
   // The run of the number that the query gives under this name.
   std::shared_ptr<StoredRun> run_of(const Query& query, const std::string& name = "run") const;
@@ -44,6 +50,12 @@ class BoardApi {
 
   RunStore& store_;
   FileSystem& files_;
+  struct Looked {
+    double at = 0;  // Unix time
+    std::shared_ptr<const nlohmann::json> run{};
+  };
+  std::mutex mutex_;
+  std::map<std::string, Looked> looked_;  // at runs in buckets, by directory
 };
 
 }  // namespace muster::inline v0_1::board

@@ -34,11 +34,11 @@ json replica_json(const LiveReplica& replica) {
   json steps = json::array();
   for (const plan::StepSeconds& step : replica.now.last)
     steps.push_back({{"step", step.step}, {"seconds", seconds_json(step)}});
-  return {{"name", replica.now.task},       {"activity", plan::to_string(replica.now.activity)},
-          {"seconds", replica.now.seconds}, {"step", replica.now.step},
-          {"bucket", replica.now.bucket},   {"buckets", replica.now.buckets},
-          {"rate", replica.rate},           {"mean", seconds_json(replica.mean)},
-          {"steps", std::move(steps)}};
+  return {{"name", replica.now.task},           {"activity", plan::to_string(replica.now.activity)},
+          {"seconds", replica.now.seconds},     {"step", replica.now.step},
+          {"bucket", replica.now.bucket},       {"buckets", replica.now.buckets},
+          {"epoch", replica.now.epoch},         {"rate", replica.rate},
+          {"mean", seconds_json(replica.mean)}, {"steps", std::move(steps)}};
 }
 
 json task_json(const LiveRun::Task& task) {
@@ -53,6 +53,9 @@ json task_json(const LiveRun::Task& task) {
   made["collective_seconds"] = task.status.collective_seconds;
   made["saving"] = task.status.saving;
   made["memory"] = task.status.memory;
+  made["device_memory"] = task.status.device_memory;
+  made["device_reserved"] = task.status.device_reserved;
+  made["trains"] = task.status.trains();
   made["measures"] = task.status.measures;
   made["log"] = std::move(log);
   made["replicas"] = json::array();

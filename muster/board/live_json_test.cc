@@ -11,6 +11,7 @@
 #include "muster/board/run_facts.h"
 #include "muster/board/run_store.h"
 #include "muster/files/file_systems.h"
+#include "muster/files/testing/memory_store.h"
 #include "muster/summary/live_status.h"
 
 namespace muster::inline v0_1::board {
@@ -76,6 +77,22 @@ TEST(LiveJson, TheBoardNamesTheSlowTask) {
   EXPECT_EQ(task["replicas"][0]["activity"], "compute");
   EXPECT_EQ(task["replicas"][0]["steps"].size(), 4u);
   EXPECT_NEAR(task["replicas"][0]["mean"]["compute"].get<double>(), .05, 1e-6);
+}
+
+// Each look at a bucket costs money: pages that ask every second share a look of five seconds.
+TEST(LiveJson, ARunInABucketIsLookedAtSeldom) {
+  MemoryStore store;
+  ASSERT_TRUE(write_live_status(store, "s3://bucket/run", worker(0, .01F)).ok());
+  RunStore runs({"s3://bucket/run"}, store);
+  BoardApi api(runs, store);
+  runs.read_all();
+  store.set_plan({.writes_only = false});
+  const std::string first = api.answer("/api/live", "").body;
+  EXPECT_EQ(json::parse(first)[0]["tasks"][0]["task"], "worker 0");
+  const int64_t requests = store.requests();
+  EXPECT_GT(requests, 0);
+  for (int page = 0; page < 10; ++page) EXPECT_EQ(api.answer("/api/live", "").body, first);
+  EXPECT_EQ(store.requests(), requests);
 }
 
 TEST(LiveJson, FactsSayHowARunWasStartedAndEnded) {

@@ -25,6 +25,7 @@
 #include "muster/distribute/start_options.h"
 #include "muster/files/file_systems.h"
 #include "muster/loop/session.h"
+#include "muster/plan/activity.h"
 #include "muster/ps/closures.h"
 #include "muster/ps/parameter_server.h"
 #include "muster/tensor/element_spec.h"
@@ -34,6 +35,7 @@
 #include "muster/train/failed_saves.h"
 #include "muster/train/stop_request.h"
 #include "muster/train/stop_signal.h"
+#include "muster/train/task_watch.h"
 
 namespace muster::inline v0_1::distribute {
 namespace {
@@ -108,8 +110,11 @@ class ClusterCoordinator::Impl {
     if (replica_ == nullptr || over_) return;
     try {
       if (broken_) {
+        seen_->end(&*broken_);
         // What ended it is known to the others, or they may continue without this process.
       } else if (std::uncaught_exceptions() > exceptions_) {
+        const Error left(ErrorKind::kInternal, "an exception left the scope of the coordinator");
+        seen_->end(&left);
         tell_others();
       } else {
         end();
@@ -144,7 +149,7 @@ class ClusterCoordinator::Impl {
     }
     served_ = true;
     if (serves()) {
-      strategy_->serve(start_, [&](VariableStore& variables, const std::string& form) {
+      serve_in_view(*strategy_, start_, [&](VariableStore& variables, const std::string& form) {
         return RemoteReplica::describe(*training, variables, options_.seed, form);
       });
       return true;
@@ -200,6 +205,7 @@ class ClusterCoordinator::Impl {
     check_open();
     if (host_ != nullptr)
       guarded_by_run([&] { replica_->engine().follow(replica_->run().check()); });
+    activity_->set_step(replica_->engine().step());
     return replica_->engine().step();
   }
 
@@ -298,6 +304,12 @@ class ClusterCoordinator::Impl {
   void begin(const RemoteFunctions::Function& training) {
     const std::string form = form_of(training);
     replica_ = std::make_unique<RemoteReplica>(strategy_->start(start_));
+    const ReplicaPlace& place = replica_->replica().place();
+    seen_.emplace(TaskWatch::Options{.place = place});
+    activity_.emplace(place.name(), seen_->run());
+    activity_->enter(plan::Activity::kProgram);
+    seen_->show_in(options_.model_dir);
+    seen_->begin(/*trains=*/true);
     guarded(
         replica_->replica(),
         [&] {
@@ -405,6 +417,7 @@ class ClusterCoordinator::Impl {
       note_end_of_run(file_systems(), options_.model_dir, cluster().job.id);
     }
     replica_->engine().finish();
+    seen_->end(nullptr);
     over_ = true;
   }
 
@@ -440,12 +453,14 @@ class ClusterCoordinator::Impl {
   RemoteFunctions functions_;
   bool served_ = false;
   std::optional<CheckpointWriter> writer_;
-  std::unique_ptr<RemoteReplica> replica_;  // on the chief, or alone
-  std::unique_ptr<CallMaker> maker_;        // alone
-  std::optional<Error> failure_;            // alone: of the first call that failed
-  std::unique_ptr<ps::ClosureHost> host_;   // on the chief
-  std::optional<RunWatch> watch_;           // of host_
-  std::optional<Error> thrown_;             // of a function, last
+  std::optional<TaskWatch> seen_;                 // on the chief, or alone
+  std::optional<plan::ListedActivity> activity_;  // likewise
+  std::unique_ptr<RemoteReplica> replica_;        // likewise
+  std::unique_ptr<CallMaker> maker_;              // alone
+  std::optional<Error> failure_;                  // alone: of the first call that failed
+  std::unique_ptr<ps::ClosureHost> host_;         // on the chief
+  std::optional<RunWatch> watch_;                 // of host_
+  std::optional<Error> thrown_;                   // of a function, last
   int64_t saved_step_ = -1;
   FailedSaves failed_saves_{0, "CoordinatorSaveOptions.max_failed_saves"};
   std::optional<Error> broken_;

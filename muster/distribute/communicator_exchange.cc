@@ -12,6 +12,7 @@
 #include "muster/distribute/internal/different_calls.h"
 #include "muster/distribute/internal/mismatch.h"
 #include "muster/distribute/replica_place.h"
+#include "muster/plan/activity.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
@@ -137,6 +138,7 @@ class CommunicatorExchange final : public Exchange {
 
   Tensor reduce(ReduceOp op, const Tensor& value) override {
     internal::check_reducible(op, value);
+    const plan::InCollective waits;
     return group_.explained([&] {
       // Both under way at once: to compare costs no round trip more.
       ShapeExchange shapes = exchange_shapes("reduce()", value);
@@ -150,6 +152,7 @@ class CommunicatorExchange final : public Exchange {
   }
 
   std::vector<Tensor> gather(const Tensor& value, int64_t axis) override {
+    const plan::InCollective waits;
     return group_.explained([&] {
       torch::NoGradGuard no_grad;
       const int64_t n = place_.replicas();
@@ -177,6 +180,7 @@ class CommunicatorExchange final : public Exchange {
   }
 
   void broadcast(const std::vector<Tensor>& values) override {
+    const plan::InCollective waits;
     group_.explained([&] {
       std::vector<Work> works;
       for (const Tensor& value : values)
@@ -189,6 +193,7 @@ class CommunicatorExchange final : public Exchange {
   }
 
   void end_of_function() override {
+    const plan::InCollective waits;
     group_.explained([&] {
       meet_at(fmt::format("the function{} has returned on {}", call_.empty() ? "" : " of " + call_,
                           place_.name()),

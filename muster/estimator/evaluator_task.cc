@@ -8,9 +8,14 @@
 #include <thread>
 #include <utility>
 
+#include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
 #include "muster/estimator/internal/lease_notes.h"
+#include "muster/plan/activity.h"
+#include "muster/plan/failure.h"
+#include "muster/plan/measure_source.h"
 #include "muster/train/stop_signal.h"
+#include "muster/train/task_watch.h"
 
 namespace muster::inline v0_1::internal {
 namespace {
@@ -68,6 +73,33 @@ EvaluatorTask::EvaluatorTask(Estimator& estimator, const std::vector<EvalSpec>& 
 EvaluatorTask::~EvaluatorTask() { impl_.more_values = nullptr; }
 
 TrainAndEvaluateResult EvaluatorTask::run() {
+  const std::string task = plan::readable_task(name_);
+  TaskWatch watch(
+      {.place = {.process = -1, .in_chief_process = false, .task = task, .in_sync = false},
+       .folder = model_dir_,
+       .fs = &fs_});
+  plan::ListedActivity activity(task, watch.run());
+  const plan::OnActivity on(activity);
+  const plan::MeasureSource lag([this] {
+    return plan::Measures{{"lag in steps", static_cast<double>(lag_steps_.load())},
+                          {"lag in seconds", lag_seconds_.load()}};
+  });
+  activity.count_batches();
+  activity.enter(plan::Activity::kWaiting);
+  watch.begin(/*trains=*/true);
+  try {
+    TrainAndEvaluateResult result = work();
+    activity.enter(plan::Activity::kDone);
+    watch.end(nullptr);
+    return result;
+  } catch (...) {
+    const Error error = current_error();
+    watch.end(&error);
+    throw;
+  }
+}
+
+TrainAndEvaluateResult EvaluatorTask::work() {
   log::info(
       fmt::format("{} evaluates the checkpoints of {} while others train", name_, model_dir_));
   impl_.read_best();
@@ -252,6 +284,7 @@ bool EvaluatorTask::evaluate_one(EvaluationCourse& course, const CheckpointFile&
                          is_final                         ? "it is the last one"
                          : course.spec().every_checkpoint ? "every checkpoint is evaluated"
                                                           : "it is the newest one"));
+  const plan::InActivity evaluates(plan::Activity::kEvaluating);
   const TimePoint begun = clock_.now();
   impl_.unreadable.reset();
   try {
@@ -335,6 +368,8 @@ std::vector<formats::SummaryValue> EvaluatorTask::lag_of(const std::string& pref
             : fmt::format("step {} is the newest checkpoint: evaluation has caught up", file.step));
   }
   behind_ = steps != 0;
+  lag_steps_ = steps;
+  lag_seconds_ = seconds;
   return {{"evaluator/lag_steps", static_cast<float>(steps)},
           {"evaluator/lag_seconds", static_cast<float>(seconds)}};
 }

@@ -80,6 +80,9 @@ struct CallbackNeeds {
   // Makes fit() write backups, and continue from an existing one. At most one callback of a fit()
   // may ask for this, and all workers must ask for the same.
   std::optional<Backups> backups = {};
+  // A folder in which `muster top` and `muster board` may find the run while it trains, unless the
+  // program has --model_dir or --job-dir. The first one that a callback names is used.
+  std::string live_dir = {};
 };
 
 // Override the calls you need; the defaults do nothing.

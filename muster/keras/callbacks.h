@@ -234,6 +234,7 @@ class MUSTER_EXPORT TensorBoard : public Callback {
   ~TensorBoard() override;
   static std::string default_log_dir();
 
+  CallbackNeeds needs() const override { return {.live_dir = log_dir_}; }
   void on_train_begin(const FitInfo& info) override;
   void on_train_batch_end(const BatchInfo& info) override;
   void on_epoch_end(int64_t epoch, Logs& logs) override;

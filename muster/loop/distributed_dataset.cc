@@ -13,6 +13,7 @@
 #include "muster/distribute/replica_input.h"
 #include "muster/loop/internal/data_progress.h"
 #include "muster/loop/internal/loop.h"
+#include "muster/plan/activity.h"
 #include "muster/tensor/device_copier.h"
 
 namespace muster::inline v0_1::distribute {
@@ -77,6 +78,8 @@ class DistributedDataset::Pass {
     bool any = false;
     loop_->each("the next batch of a distributed data set", [&](Replica& replica, size_t local) {
       Part& part = parts_[local];
+      const plan::InActivity reads(loop_->trains() ? plan::Activity::kInput
+                                                   : plan::Activity::kEvaluating);
       bool has = part.input->batches().read(&part.element);
       // Where a pass is divided, its last batch may have rows for some workers alone.
       while (has && !replica.place().in_sync && part.element.rows() == 0)
@@ -85,6 +88,10 @@ class DistributedDataset::Pass {
       if (part.input->by_process() && replica.place().in_sync && replica.place().processes > 1)
         has = any_has(replica, part, has);
       if (has) batches[local] = to_batch((*part.copier)(part.element));
+      if (loop_->trains() && plan::this_activity().wants_example()) {
+        const Position at = part.input->batches().position();
+        plan::this_activity().set_example(loop_->step(), number_ + at.epoch, at.element_in_epoch);
+      }
       if (local == 0) any = has;
     });
     *out = PerReplica<Batch>(std::move(batches));

@@ -41,6 +41,8 @@ Session::Session(StrategyPtr strategy, const ScopeOptions& options)
 
 Session::~Session() { loop_->release(std::uncaught_exceptions() > exceptions_); }
 
+void Session::show_in(const std::string& folder) const { loop_->show_in(folder); }
+
 Scope Session::scope() const { return Scope(loop_); }
 
 std::optional<bool> Session::save(const std::string& model_dir, const SaveOptions& options,

@@ -44,6 +44,8 @@ class MUSTER_PART_EXPORT Session {
   // in. It ends before that one does.
   const StrategyPtr& strategy() const { return strategy_; }
   Scope scope() const;
+  // A folder of the run, in which people look for it.
+  void show_in(const std::string& folder) const;
   // Whether the replicas are those of a scope that the program entered.
   bool shares_scope() const { return shares_scope_; }
 

@@ -12,6 +12,7 @@
 #include "muster/losses/losses.h"
 #include "muster/optim/optimizer.h"
 #include "muster/optim/train_op.h"
+#include "muster/plan/activity.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
@@ -87,6 +88,31 @@ TEST(SessionTest, BeginsAnewWithMoreVariables) {
   train_step(strategy, scope, large);
   EXPECT_EQ(scope.step(), 2);
   EXPECT_FALSE(scope.variable("more/kernel").equal(torch::zeros({1, 1})));
+}
+
+// What people see of a loop by hand: its steps, and whether Muster or its program is at work.
+TEST(SessionTest, ALoopIsSeenAtWork) {
+  const StrategyPtr strategy = mirrored({.replicas = 2});
+  const Session session(strategy, alone());
+  const Layer layer = Dense(1);
+  const Scope scope = session.scope();
+  for (int step = 1; step <= 3; ++step) {
+    train_step(strategy, scope, layer);
+    const std::vector<plan::ActivityNow> now = plan::activities();
+    ASSERT_EQ(now.size(), 2u);
+    for (const plan::ActivityNow& replica : now) {
+      EXPECT_EQ(replica.activity, plan::Activity::kProgram);
+      EXPECT_EQ(replica.step, step);
+      ASSERT_EQ(replica.last.size(), static_cast<size_t>(step));
+      EXPECT_GT(replica.last.back().of(plan::Activity::kInput), 0);
+      EXPECT_GT(replica.last.back().of(plan::Activity::kCompute), 0);
+      if (step > 1) EXPECT_GT(replica.last.back().of(plan::Activity::kProgram), 0);
+    }
+  }
+  strategy->run({.training = false}, [&] {
+    EXPECT_EQ(plan::this_activity().activity(), plan::Activity::kEvaluating);
+    return layer(torch::zeros({1, 2}));
+  });
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "muster/base/error.h"
 #include "muster/net/internal/frame.h"
 #include "muster/net/internal/stream.h"
+#include "muster/net/traffic.h"
 
 namespace muster::inline v0_1::net {
 namespace {
@@ -23,6 +24,13 @@ namespace {
 using Steady = std::chrono::steady_clock;
 
 constexpr size_t kBufferBytes = 64 << 10;
+
+// Of all sockets of this process.
+std::atomic<int64_t> bytes_sent = 0, bytes_received = 0;
+
+void count(std::atomic<int64_t>& bytes, size_t moved) {
+  bytes.fetch_add(static_cast<int64_t>(moved), std::memory_order_relaxed);
+}
 
 Steady::duration duration_of(double seconds) {
   constexpr double kMost = 1e9;
@@ -89,6 +97,11 @@ iovec piece_of(const void* data, size_t bytes) {
 }
 
 }  // namespace
+
+Traffic traffic() {
+  return {.sent = bytes_sent.load(std::memory_order_relaxed),
+          .received = bytes_received.load(std::memory_order_relaxed)};
+}
 
 struct MessageSocket::Impl {
   Impl(std::unique_ptr<Stream> carrier, MessageSocketOptions what)
@@ -161,6 +174,7 @@ struct MessageSocket::Impl {
           file != nullptr ? stream->write_with_file(some, *file) : stream->write(some);
       if (!step.lost.empty()) fail(step, "while sending to it");
       pieces = pieces.subspan(advance(pieces, step.moved));
+      count(bytes_sent, step.moved);
       if (step.moved > 0) {
         file = nullptr;
         wait.note_movement();
@@ -185,6 +199,7 @@ struct MessageSocket::Impl {
     if (closed) throw cancelled();
     if (!buffer) buffer = std::make_unique<std::array<std::byte, kBufferBytes>>();
     StreamStep step = stream->read(*buffer);
+    count(bytes_received, step.moved);
     begin = 0;
     end = step.moved;
     return step;
@@ -218,6 +233,7 @@ struct MessageSocket::Impl {
       } else {
         if (closed) throw cancelled();
         step = stream->read(out);
+        count(bytes_received, step.moved);
       }
       if (!step.lost.empty()) fail(step, when_receiving());
       out = out.subspan(step.moved);

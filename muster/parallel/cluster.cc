@@ -78,6 +78,7 @@ Cluster::Impl::Impl(const ClusterOptions& options)
       }),
       exceptions_(std::uncaught_exceptions()),
       replica_(start(options_, cancelled_)),
+      view_(replica_->place()),
       meeting_(*replica_, cancelled_),
       norms_(std::make_shared<internal::NormSync>(*replica_, meeting_, [this] { check_ready(); })) {
 }
@@ -90,6 +91,7 @@ void Cluster::Impl::check_ready() const {
 void Cluster::Impl::fail(const Error& error) {
   if (ended_) return;
   ended_ = error;
+  view_.end(&error);
   replica_->group().fail(error);
 }
 
@@ -125,7 +127,8 @@ Cluster::Impl::Wrapped Cluster::Impl::wrap(std::shared_ptr<torch::nn::Module> mo
             .device = replica_->device(),
             .bytes_per_pack = options_.communication.bytes_per_pack,
             .wire_dtype = options_.communication.wire_dtype,
-            .broadcast_buffers = options.buffers == DataParallelOptions::Buffers::kBroadcast});
+            .broadcast_buffers = options.buffers == DataParallelOptions::Buffers::kBroadcast,
+            .view = &view_});
     return modules_.emplace_back(Wrapped{.sync = std::move(sync), .buffers = options.buffers});
   } catch (const Error& error) {
     fail(error);
@@ -145,6 +148,8 @@ void Cluster::Impl::sync_buffers() const {
 void Cluster::Impl::join() {
   check_ready();
   if (alone()) return;
+  const plan::OnActivity on(view_.record());
+  const plan::InActivity waits(plan::Activity::kWaiting);
   int64_t forwards = 0;
   for (const Wrapped& wrapped : modules_) forwards += wrapped.sync->forwards();
   try {
@@ -208,6 +213,7 @@ void Cluster::Impl::end() noexcept {
     }
     join();
     replica_->finish();
+    view_.end(nullptr);
     ended_ = invalid_argument("the program has left its scope", "use net.module()");
   } catch (const std::exception& error) {
     log::warning(fmt::format("at the end of the Cluster: {}", error.what()));

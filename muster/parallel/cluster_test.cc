@@ -1,9 +1,12 @@
 #include "muster/parallel/cluster.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <torch/nn/modules/linear.h>
 
 #include "muster/base/error_of.h"
 #include "muster/metrics/metrics.h"
+#include "muster/plan/activity.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/train/stop_request.h"
 #include "tests/support/cluster_workers.h"
@@ -85,6 +88,39 @@ TEST(ClusterTest, RefusesSeveralReplicasInAProcess) {
   ClusterOptions options = alone();
   options.communication.local_replicas = 2;
   EXPECT_EQ(error_of([&] { const Cluster cluster(options); }).kind(), ErrorKind::kInvalidArgument);
+}
+
+// What people see of a loop of LibTorch's.
+TEST(ClusterTest, ItsLoopIsSeenAtWork) {
+  run_workers(2, [](Cluster& cluster) {
+    const auto net = cluster.data_parallel(torch::nn::Linear(2, 1));
+    const auto mine = [&] {
+      for (plan::ActivityNow& now : plan::activities())
+        if (now.task == fmt::format("worker {}", cluster.rank())) return now;
+      return plan::ActivityNow();
+    };
+    for (int step = 1; step <= 3; ++step) {
+      const Tensor y = net(torch::ones({4, 2}));
+      EXPECT_EQ(mine().activity, plan::Activity::kCompute);
+      y.sum().backward();
+      EXPECT_EQ(mine().activity, plan::Activity::kProgram);
+      EXPECT_EQ(mine().step, step);
+      EXPECT_GT(mine().last.back().of(plan::Activity::kCommunication), 0);
+    }
+    // An evaluation is the program's.
+    const torch::NoGradGuard no_grad;
+    (void)net(torch::ones({4, 2}));
+    EXPECT_EQ(mine().activity, plan::Activity::kProgram);
+  });
+}
+
+TEST(ClusterTest, AloneAForwardInTrainingBeginsAStep) {
+  Cluster cluster(alone());
+  const auto net = cluster.data_parallel(torch::nn::Linear(2, 1));
+  for (int step = 0; step < 4; ++step) {
+    net(torch::ones({4, 2})).sum().backward();
+    EXPECT_EQ(plan::activities().at(0).step, step == 0 ? -1 : step);
+  }
 }
 
 }  // namespace

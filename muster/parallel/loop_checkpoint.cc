@@ -61,6 +61,7 @@ class LoopCheckpoint::Impl {
         Cluster::Impl::Saver{.save_with_others = [this] { (void)write(0, {}); },
                              .share = [this](int root) { share(root); }});
     number_ = cluster_->add_saver(saver_);
+    cluster_->view().show_in(directory_);
   }
 
   void claim(const std::string& name) {
@@ -89,6 +90,7 @@ class LoopCheckpoint::Impl {
       if (told.is_null()) return int64_t{0};
       if (!cluster_->alone()) share(0, /*with_modules=*/true);
       take_positions(told.at("inputs"), told.at("prefix"));
+      cluster_->view().set_step(told.at("step").get<int64_t>());
       if (replica().is_chief()) {
         log::info(fmt::format("restored {}: continuing after step {}",
                               told.at("prefix").get<std::string>(),
@@ -126,6 +128,7 @@ class LoopCheckpoint::Impl {
   // All workers call it; step and options are those of workers that have data.
   std::string write(int64_t step, const LoopSaveOptions& options) {
     torch::NoGradGuard no_grad;
+    const plan::InActivity saves(plan::Activity::kSaving);
     (void)pending_.settle(replica(), fmt::format("the save of step {}", step));
     cluster_->sync_buffers();
     json positions = json::object();
@@ -142,6 +145,7 @@ class LoopCheckpoint::Impl {
       newest = std::max(newest, told[0].get<int64_t>());
       asynchronous |= told[1].get<bool>();
     }
+    cluster_->view().set_step(newest);
     const bool aside = asynchronous && saved_before_;
     saved_before_ = true;
     std::map<std::string, Tensor> tensors;

@@ -27,6 +27,9 @@ void WorkerData::Impl::open() {
 
 std::optional<Batch> WorkerData::Impl::next() {
   cluster_->check_ready();
+  internal::LoopView& view = cluster_->view();
+  const plan::OnActivity on(view.record());
+  const plan::InActivity reads(view.reading());
   if (ended_) {
     ++pass_;
     ended_ = false;
@@ -44,6 +47,10 @@ std::optional<Batch> WorkerData::Impl::next() {
   }
   ended_ = !element && !cluster_->cancelled();  // it stops waiting for data then
   if (!element) return std::nullopt;
+  if (view.record().wants_example()) {
+    const Position at = input_->batches().position();
+    view.record().set_example(view.step(), pass_ + at.epoch, at.element_in_epoch);
+  }
   return to_batch(*element);
 }
 

@@ -50,6 +50,10 @@ std::string_view to_string(Activity activity) {
       return "evaluating";
     case Activity::kExporting:
       return "exporting";
+    case Activity::kServing:
+      return "serving";
+    case Activity::kProgram:
+      return "program";
     case Activity::kOther:
       return "other";
     case Activity::kDone:
@@ -156,24 +160,40 @@ ActivityRecord& this_activity() {
   return nobodys;
 }
 
-ActivityScope::ActivityScope(std::string task, std::string run)
-    : record_(std::move(task), std::move(run)), before_(own_record) {
-  own_record = &record_;
+ListedActivity::ListedActivity(std::string task, std::string run)
+    : ActivityRecord(std::move(task), std::move(run)) {
   const std::lock_guard lock(records().mutex);
-  records().all.push_back(&record_);
+  records().all.push_back(this);
 }
 
-ActivityScope::~ActivityScope() {
-  own_record = before_;
+ListedActivity::~ListedActivity() {
   const std::lock_guard lock(records().mutex);
-  std::erase(records().all, &record_);
+  std::erase(records().all, this);
 }
+
+OnActivity::OnActivity(ActivityRecord& record) : before_(own_record) { own_record = &record; }
+OnActivity::~OnActivity() { own_record = before_; }
+
+ActivityScope::ActivityScope(std::string task, std::string run)
+    : record_(std::move(task), std::move(run)), on_(record_) {}
 
 InActivity::InActivity(Activity activity) : record_(this_activity()), before_(record_.activity()) {
   record_.enter(activity);
 }
 
 InActivity::~InActivity() { record_.enter(before_); }
+
+InCollective::InCollective() : record_(this_activity()), before_(record_.activity()) {
+  if (before_ == Activity::kInput || before_ == Activity::kCompute || before_ == Activity::kOther) {
+    record_.enter(Activity::kCommunication);
+  } else if (before_ == Activity::kProgram) {
+    record_.enter(Activity::kWaiting);
+  }
+}
+
+InCollective::~InCollective() {
+  if (record_.activity() != before_) record_.enter(before_);
+}
 
 std::vector<ActivityNow> activities() {
   const std::lock_guard lock(records().mutex);

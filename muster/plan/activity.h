@@ -28,7 +28,9 @@ enum class Activity : uint8_t {
   kSaving,
   kEvaluating,
   kExporting,
-  kOther,  // hooks, and a program's own code between two steps
+  kServing,  // holds weights for others, as a parameter server
+  kProgram,  // the code of a loop by hand between two calls of Muster; no part of a step
+  kOther,    // hooks, and a program's own code between two steps
   kDone,
 };
 inline constexpr size_t kActivities = static_cast<size_t>(Activity::kDone) + 1;
@@ -76,6 +78,13 @@ class MUSTER_PART_EXPORT ActivityRecord {
   void report(Phase phase, int64_t step);
   // The step ended. What it does goes on.
   void end_step(int64_t step, TimePoint at = std::chrono::steady_clock::now());
+  // What was spent since the last step is a part of none.
+  void forget_spent() {
+    enter(activity());
+    spent_.fill(0);
+  }
+  // The number of the last step, of a record that is given no time of each.
+  void set_step(int64_t step) { step_.store(step, std::memory_order_relaxed); }
   // It waits for this bucket of a reduction, 1 to `buckets`; 0: for none.
   void set_bucket(int bucket, int buckets) {
     bucket_.store(static_cast<uint64_t>(buckets) << 32 | static_cast<uint32_t>(bucket),
@@ -86,6 +95,11 @@ class MUSTER_PART_EXPORT ActivityRecord {
   // input is after a step. It does not do so for each step, since the place may take microseconds.
   bool wants_example() const { return wants_example_.load(std::memory_order_relaxed); }
   void set_example(int64_t step, int64_t epoch, int64_t example);
+
+  // For a task that evaluates and does not train: each batch of an evaluation is a step of the
+  // record, with the number of the step whose checkpoint it evaluates.
+  void count_batches() { counts_batches_ = true; }
+  bool counts_batches() const { return counts_batches_; }
 
   ActivityNow now() const;
 
@@ -107,24 +121,43 @@ class MUSTER_PART_EXPORT ActivityRecord {
   std::array<Slot, kStepsKept> ring_{};
   std::atomic<uint64_t> steps_{0};            // that were put into the ring
   std::array<int64_t, kActivities> spent_{};  // nanoseconds since the last step ended
+  bool counts_batches_ = false;
 };
 
-// The record of the replica of this thread. In a thread without an ActivityScope it is a record
-// that nobody reads.
+// The record of the replica of this thread. In a thread without one it is a record that nobody
+// reads.
 MUSTER_PART_EXPORT ActivityRecord& this_activity();
 
-// While one lives, the thread has a record of its own, which activities() lists. `run` is any text
-// by which the replicas of one run are told from others of the process.
+// A record that activities() lists while it lives. `run` is any text by which the replicas of one
+// run are told from others of the process.
+class MUSTER_PART_EXPORT ListedActivity : public ActivityRecord {
+ public:
+  explicit ListedActivity(std::string task, std::string run = {});
+  ~ListedActivity();
+  ListedActivity(const ListedActivity&) = delete;
+  ListedActivity& operator=(const ListedActivity&) = delete;
+};
+
+// While one lives, `record` is that of its thread. One thread at a time may have a record.
+class MUSTER_PART_EXPORT OnActivity {
+ public:
+  explicit OnActivity(ActivityRecord& record);
+  ~OnActivity();
+  OnActivity(const OnActivity&) = delete;
+  OnActivity& operator=(const OnActivity&) = delete;
+
+ private:
+  ActivityRecord* const before_;
+};
+
+// While one lives, the thread has a listed record of its own.
 class MUSTER_PART_EXPORT ActivityScope {
  public:
   explicit ActivityScope(std::string task, std::string run = {});
-  ~ActivityScope();
-  ActivityScope(const ActivityScope&) = delete;
-  ActivityScope& operator=(const ActivityScope&) = delete;
 
  private:
-  ActivityRecord record_;
-  ActivityRecord* const before_;
+  ListedActivity record_;
+  const OnActivity on_;
 };
 
 // While one lives, this thread's replica does this; then what it did before.
@@ -134,6 +167,21 @@ class MUSTER_PART_EXPORT InActivity {
   ~InActivity();
   InActivity(const InActivity&) = delete;
   InActivity& operator=(const InActivity&) = delete;
+
+ private:
+  ActivityRecord& record_;
+  const Activity before_;
+};
+
+// While one lives, this thread's replica waits for the others in a collective of its own: within a
+// step that is communication, and in the program's code between two steps a wait. What it does
+// besides, such as an evaluation, goes on.
+class MUSTER_PART_EXPORT InCollective {
+ public:
+  InCollective();
+  ~InCollective();
+  InCollective(const InCollective&) = delete;
+  InCollective& operator=(const InCollective&) = delete;
 
  private:
   ActivityRecord& record_;

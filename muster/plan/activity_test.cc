@@ -5,6 +5,8 @@
 
 #include <thread>
 
+#include "muster/plan/measure_source.h"
+
 namespace muster::inline v0_1::plan {
 namespace {
 
@@ -125,6 +127,51 @@ TEST(ActivityScope, ListsTheReplicasOfTheProcess) {
     EXPECT_THAT(activities(), SizeIs(1));
   }
   EXPECT_THAT(activities(), IsEmpty());
+}
+
+// A loop by hand makes its calls with a record that is there before and after them.
+TEST(ListedActivity, IsThatOfAThreadWhileItIsOnIt) {
+  ListedActivity record("worker 0", "a loop");
+  ASSERT_THAT(activities(), SizeIs(1));
+  EXPECT_EQ(activities()[0].run, "a loop");
+  EXPECT_NE(&this_activity(), &record);
+  std::thread([&] {
+    const OnActivity on(record);
+    EXPECT_EQ(&this_activity(), &record);
+    this_activity().end_step(4);
+  }).join();
+  EXPECT_EQ(activities()[0].step, 4);
+  record.enter(Activity::kCompute);
+  record.forget_spent();
+  record.end_step(5);
+  EXPECT_LT(activities()[0].last.back().of(Activity::kStarting), 1e-9);
+}
+
+TEST(InCollective, IsCommunicationInAStepAndAWaitBetweenSteps) {
+  const ActivityScope scope("worker 0");
+  for (const auto& [before, within] : {std::pair(Activity::kCompute, Activity::kCommunication),
+                                       std::pair(Activity::kInput, Activity::kCommunication),
+                                       std::pair(Activity::kProgram, Activity::kWaiting),
+                                       std::pair(Activity::kEvaluating, Activity::kEvaluating),
+                                       std::pair(Activity::kSaving, Activity::kSaving)}) {
+    this_activity().enter(before);
+    {
+      const InCollective outer;
+      const InCollective inner;
+      EXPECT_EQ(this_activity().activity(), within);
+    }
+    EXPECT_EQ(this_activity().activity(), before);
+  }
+}
+
+TEST(MeasureSource, IsReadAsLongAsItLives) {
+  EXPECT_THAT(measures(), IsEmpty());
+  {
+    const MeasureSource connections([] { return Measures{{"connections", 3}}; });
+    const MeasureSource lag([] { return Measures{{"lag in steps", 7}}; });
+    EXPECT_THAT(measures(), ElementsAre(std::pair("connections", 3), std::pair("lag in steps", 7)));
+  }
+  EXPECT_THAT(measures(), IsEmpty());
 }
 
 }  // namespace

@@ -70,7 +70,8 @@ std::optional<Straggler> find_straggler(std::span<const TaskSteps> tasks, bool a
   }
   std::vector<Means> means;
   for (const size_t t : known) means.push_back(means_of(tasks[t].last, first, last));
-  std::vector<Activity> own{Activity::kInput, Activity::kCompute, Activity::kOther};
+  std::vector<Activity> own{Activity::kInput, Activity::kCompute, Activity::kProgram,
+                            Activity::kOther};
   if (at_own_pace) own.push_back(Activity::kCommunication);
   const auto own_time = [&](const Means& of) {
     double sum = 0;

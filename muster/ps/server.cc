@@ -13,7 +13,10 @@
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/net/message_server.h"
+#include "muster/net/traffic.h"
+#include "muster/plan/activity.h"
 #include "muster/plan/failure.h"
+#include "muster/plan/measure_source.h"
 #include "muster/plan/membership.h"
 #include "muster/ps/internal/ledger_host.h"
 #include "muster/ps/internal/server_handshake.h"
@@ -82,6 +85,7 @@ class Server {
          .max_unproved_connections = kUnproved + kConnectionsEach * workers()},
         [this](net::MessageSocket& socket) { serve(socket); });
     log::info(fmt::format("{} serves at {}", name_, server.address()));
+    const plan::MeasureSource seen([this] { return measures(); });
     const std::optional<Error> end = wait_for_end();
     if (!end) {
       if (ledger_) ledger_->wait_for_goodbyes(kGoodbyeTimeout);
@@ -119,9 +123,27 @@ class Server {
         if (const auto failure = ledger_->failure()) return failure;
         if (ledger_->finished()) return std::nullopt;
       }
+      plan::this_activity().set_step(shards_.applied());
       if (const auto late = chief_is_gone()) return late;
       system_clock().sleep_for(from_seconds(0.02));
     }
+  }
+
+  // What people see of this server, as means since they looked last.
+  plan::Measures measures() {
+    const net::Traffic traffic = net::traffic();
+    const int64_t updates = shards_.applied();
+    const double at = now(), seconds = std::max(1e-3, at - seen_.at);
+    const auto rate = [&](int64_t count, int64_t before) {
+      return static_cast<double>(std::max<int64_t>(0, count - before)) / seconds;
+    };
+    plan::Measures all{{"updates/s", rate(updates, seen_.updates)},
+                       {"received MB/s", rate(traffic.received, seen_.traffic.received) * 1e-6},
+                       {"sent MB/s", rate(traffic.sent, seen_.traffic.sent) * 1e-6}};
+    seen_ = {.at = at, .updates = updates, .traffic = traffic};
+    const std::lock_guard lock(mutex_);
+    all["connections"] = connections_;
+    return all;
   }
 
   bool told_to_stop() const { return start_.cancelled && start_.cancelled(); }
@@ -346,7 +368,13 @@ class Server {
   bool chief_came_ = false;
   plan::Pulse chief_{};
   double last_look_ = now();
-  double told_at_ = 0;                  // to stop
+  double told_at_ = 0;  // to stop
+  // Of the last measures().
+  struct Seen {
+    double at = now();
+    int64_t updates = 0;
+    net::Traffic traffic{};
+  } seen_;
   std::unique_ptr<LedgerHost> ledger_;  // on the first server
   ShardServer shards_;
 };

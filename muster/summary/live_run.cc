@@ -16,7 +16,7 @@ LiveState state_of(const LiveStatus& status, double age) {
   return age > patience ? LiveState::kSilent : LiveState::kRunning;
 }
 
-LiveReplica replica_of(size_t task, plan::ActivityNow now, double age) {
+LiveReplica replica_of(size_t task, plan::ActivityNow now, double age, bool in_step) {
   LiveReplica replica{.task = task, .now = std::move(now)};
   replica.now.seconds += age;
   const auto& steps = replica.now.last;
@@ -27,7 +27,12 @@ LiveReplica replica_of(size_t task, plan::ActivityNow now, double age) {
       replica.mean.seconds[a] += step.seconds[a] / static_cast<float>(steps.size());
     }
   }
-  if (seconds > 0) replica.rate = static_cast<double>(steps.size()) / seconds;
+  if (seconds <= 0) return replica;
+  replica.rate = static_cast<double>(steps.size()) / seconds;
+  // Boosted trees make several steps at once.
+  const auto made = static_cast<double>(steps.back().step - steps.front().step);
+  const double in = seconds - steps.front().total();
+  if (in_step && made > static_cast<double>(steps.size()) && in > 0) replica.rate = made / in;
   return replica;
 }
 
@@ -52,24 +57,29 @@ std::string_view to_string(LiveState state) {
 LiveRun live_run(std::vector<LiveStatus> statuses, double now) {
   LiveRun run;
   bool at_own_pace = false;
+  int64_t train = 0, processes = 0;
   std::vector<plan::TaskSteps> steps;
   std::vector<size_t> of_replica;
   for (LiveStatus& status : statuses) {
     LiveRun::Task task{.status = std::move(status)};
     task.age = std::max(0.0, now - task.status.written);
     task.state = state_of(task.status, task.age);
-    at_own_pace |= task.status.at_own_pace;
+    at_own_pace |= task.status.trains() && task.status.at_own_pace;
     const bool runs = task.state == LiveState::kRunning;
     for (const plan::ActivityNow& replica : task.status.replicas) {
-      run.replicas.push_back(replica_of(run.tasks.size(), replica, runs ? task.age : 0));
-      if (!runs) continue;
+      const bool in_step = task.status.trains() && !task.status.at_own_pace;
+      run.replicas.push_back(replica_of(run.tasks.size(), replica, runs ? task.age : 0, in_step));
+      if (!runs || !task.status.trains()) continue;
       steps.push_back({.task = replica.task, .last = replica.last});
       of_replica.push_back(run.replicas.size() - 1);
     }
-    run.missing = std::max(run.missing, task.status.processes);
+    if (task.status.trains()) {
+      train += 1;
+      processes = std::max(processes, task.status.processes);
+    }
     run.tasks.push_back(std::move(task));
   }
-  run.missing = std::max<int64_t>(0, run.missing - static_cast<int64_t>(run.tasks.size()));
+  run.missing = std::max<int64_t>(0, processes - train);
   run.straggler = plan::find_straggler(steps, at_own_pace);
   if (run.straggler) {
     run.straggler_text = run.straggler->text(steps[run.straggler->task].task);

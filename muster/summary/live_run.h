@@ -21,9 +21,10 @@ MUSTER_PART_EXPORT std::string_view to_string(LiveState state);
 
 // One replica of a task.
 struct LiveReplica {
-  size_t task = 0;           // its place in LiveRun::tasks
-  plan::ActivityNow now{};   // `seconds` up to the look
-  double rate = 0;           // steps a second over its last steps; 0: unknown
+  size_t task = 0;          // its place in LiveRun::tasks
+  plan::ActivityNow now{};  // `seconds` up to the look
+  // Steps a second over its last steps, and batches a second of a task that evaluates; 0: unknown.
+  double rate = 0;
   plan::StepSeconds mean{};  // seconds a step over these, by activity
 };
 
@@ -34,8 +35,8 @@ struct LiveRun {
     double age = 0;  // seconds since it wrote its file
   };
   std::vector<Task> tasks{};
-  std::vector<LiveReplica> replicas{};         // of all tasks
-  int64_t missing = 0;                         // tasks of the run that have no file
+  std::vector<LiveReplica> replicas{};         // of all tasks; those that train are first
+  int64_t missing = 0;                         // tasks that train and have no file
   std::optional<plan::Straggler> straggler{};  // `task` is its place in `replicas`
   std::string straggler_text{};                // "" without one
 };

@@ -57,5 +57,23 @@ TEST(LiveRun, NothingOfNothing) {
   EXPECT_EQ(live_run({task(0, .01F, 105)}, 100).tasks[0].age, 0);
 }
 
+// Servers and evaluators are shown, and are no part of what makes others wait.
+TEST(LiveRun, TasksThatDoNotTrainDelayNobody) {
+  LiveStatus server = task(-1, .1F, 99), evaluator = task(-1, .1F, 99);
+  server.task = "ps 0";
+  evaluator.task = evaluator.replicas[0].task = "evaluator";
+  for (plan::StepSeconds& batch : evaluator.replicas[0].last) batch.step = 500;
+  const LiveRun run = live_run({task(0, .01F, 99), task(1, .01F, 99), server, evaluator}, 100);
+  EXPECT_FALSE(run.straggler) << run.straggler_text;
+  EXPECT_EQ(run.missing, 1);                    // of three workers
+  EXPECT_NEAR(run.replicas[3].rate, 10, 1e-4);  // batches
+}
+
+TEST(LiveRun, StepsThatAreMadeTogetherAllCount) {
+  LiveStatus trees = task(0, .1F, 99);
+  for (plan::StepSeconds& tree : trees.replicas[0].last) tree.step *= 6;
+  EXPECT_NEAR(live_run({trees}, 100).replicas[0].rate, 60, 1e-3);
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1::summary

@@ -6,10 +6,12 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <tuple>
 
 #include "muster/base/error.h"
 #include "muster/base/json.h"
 #include "muster/base/small_file.h"
+#include "muster/base/uri.h"
 
 namespace muster::inline v0_1::summary {
 namespace {
@@ -42,7 +44,7 @@ json replica_json(const ActivityNow& replica) {
   return {{"task", replica.task},       {"activity", plan::to_string(replica.activity)},
           {"seconds", replica.seconds}, {"step", replica.step},
           {"bucket", replica.bucket},   {"buckets", replica.buckets},
-          {"steps", std::move(steps)}};
+          {"epoch", replica.epoch},     {"steps", std::move(steps)}};
 }
 
 ActivityNow replica_of(const json& from, const std::vector<std::optional<Activity>>& columns) {
@@ -52,7 +54,8 @@ ActivityNow replica_of(const json& from, const std::vector<std::optional<Activit
       .seconds = from.at("seconds").get<double>(),
       .step = from.at("step").get<int64_t>(),
       .bucket = from.at("bucket").get<int>(),
-      .buckets = from.at("buckets").get<int>()};
+      .buckets = from.at("buckets").get<int>(),
+      .epoch = from.value("epoch", int64_t{-1})};
   for (const json& step : from.at("steps")) {
     StepSeconds one{.step = step.at(0).get<int64_t>()};
     for (size_t c = 0; c < columns.size(); ++c) {
@@ -83,6 +86,8 @@ LiveStatus status_of(const json& document) {
                     .collective_seconds = document.at("collective_seconds").get<double>(),
                     .saving = document.at("saving").get<int64_t>(),
                     .memory = document.at("memory").get<int64_t>(),
+                    .device_memory = document.value("device_memory", int64_t{0}),
+                    .device_reserved = document.value("device_reserved", int64_t{0}),
                     .measures = document.at("measures").get<std::map<std::string, double>>(),
                     .end = document.at("end").get<std::string>(),
                     .error = document.at("error").get<std::string>(),
@@ -128,6 +133,8 @@ std::string encode_live_status(const LiveStatus& status) {
                       {"collective_seconds", status.collective_seconds},
                       {"saving", status.saving},
                       {"memory", status.memory},
+                      {"device_memory", status.device_memory},
+                      {"device_reserved", status.device_reserved},
                       {"measures", status.measures},
                       {"log", std::move(log)},
                       {"end", status.end},
@@ -154,9 +161,12 @@ std::string live_path(const std::string& model_dir, const std::string& task) {
   return join_path(join_path(model_dir, kLiveFolder), name);
 }
 
-Status write_live_status(FileSystem& files, const std::string& model_dir,
-                         const LiveStatus& status) {
+Status write_live_status(FileSystem& files, const std::string& model_dir, const LiveStatus& status,
+                         bool may_make_dir) {
   const std::string path = live_path(model_dir, status.task);
+  const std::string text = encode_live_status(status);
+  // A store replaces an object in one request.
+  if (is_remote(path)) return files.write_atomically(path, text);
   const std::string staging = path + ".new";
   // One that a killed process left would be continued.
   if (Status gone = files.remove(staging);
@@ -164,12 +174,12 @@ Status write_live_status(FileSystem& files, const std::string& model_dir,
     return gone;
   auto writer = files.open_writer(staging);
   if (!writer.ok()) {
+    if (!may_make_dir && !files.exists(model_dir).value_or(false)) return writer.error();
     if (Status made = files.make_directories(join_path(model_dir, kLiveFolder)); !made.ok())
       return made;
     writer = files.open_writer(staging);
   }
   if (!writer.ok()) return writer.error();
-  const std::string text = encode_live_status(status);
   Status done = writer.value()->append(bytes_of(text));
   if (done.ok()) done = writer.value()->close();
   if (done.ok()) done = files.rename(staging, path);
@@ -194,8 +204,9 @@ std::vector<LiveStatus> read_live_statuses(FileSystem& files, const std::string&
     if (status.process == 0) begun = std::max(begun, status.started);
   }
   std::erase_if(all, [&](const LiveStatus& status) { return status.written < begun; });
-  std::ranges::sort(
-      all, {}, [](const LiveStatus& status) { return std::pair(status.process, status.task); });
+  std::ranges::sort(all, {}, [](const LiveStatus& status) {
+    return std::tuple(!status.trains(), status.process, status.task);
+  });
   return all;
 }
 

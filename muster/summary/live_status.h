@@ -1,5 +1,6 @@
 // What a task tells people who look at its run: a small file in the folder "live" of model_dir,
-// which it replaces every second. `muster board` and `muster top` read them.
+// which it replaces every second; every 15 seconds in a bucket. `muster board` and `muster top`
+// read them.
 // Thread safety: values and free functions.
 #pragma once
 
@@ -31,8 +32,8 @@ struct LiveStatus {
     bool operator==(const Line&) const = default;
   };
   std::string task{};        // "worker 1"; "process" of a run without a cluster
-  int64_t process = 0;       // among those that train, from 0
-  int64_t processes = 1;     // of the run
+  int64_t process = 0;       // among those that train, from 0; -1: it does not train
+  int64_t processes = 1;     // of the run that train
   bool at_own_pace = false;  // its steps wait for no other task
   std::string host{};        // its name
   int64_t pid = 0;
@@ -46,11 +47,16 @@ struct LiveStatus {
   double collective_seconds = 0;  // since its call
   int64_t saving = -1;            // step of the checkpoint that a thread writes; below 0: none
   int64_t memory = 0;             // bytes of it that are in the machine's memory
+  int64_t device_memory = 0;      // bytes of tensors on its GPUs; 0 without
+  int64_t device_reserved = 0;    // bytes of its GPUs that LibTorch's allocator holds
   std::map<std::string, double> measures{};  // by name: "staleness/worker_1/mean"
   std::vector<Line> log{};                   // the last lines, the oldest first
   std::string end{};      // "" while it runs; then "ended", "stopped" or "failed"
   std::string error{};    // why it failed or was stopped
   int64_t exit_code = 0;  // that the error asks for
+
+  // False for a parameter server and an evaluator.
+  bool trains() const { return process >= 0; }
 };
 
 // As JSON, and back. Corrupt for other text, naming `path`.
@@ -62,11 +68,12 @@ MUSTER_PART_EXPORT Result<LiveStatus> parse_live_status(std::string_view text,
 std::string live_path(const std::string& model_dir, const std::string& task);
 
 // Replaces the file. Readers see a whole one, except after a crash of the machine: nothing waits
-// for the disk.
-Status write_live_status(FileSystem& files, const std::string& model_dir, const LiveStatus& status);
+// for the disk. `may_make_dir`: model_dir is made if it is not there.
+Status write_live_status(FileSystem& files, const std::string& model_dir, const LiveStatus& status,
+                         bool may_make_dir = true);
 
-// The files of all tasks of the last run in model_dir, by process; without those of an earlier run,
-// and without files that cannot be read.
+// The files of all tasks of the last run in model_dir, by process, and then those of the tasks that
+// do not train; without those of an earlier run, and without files that cannot be read.
 MUSTER_PART_EXPORT std::vector<LiveStatus> read_live_statuses(FileSystem& files,
                                                               const std::string& model_dir);
 

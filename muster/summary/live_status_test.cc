@@ -5,6 +5,7 @@
 
 #include "muster/base/temp_directory.h"
 #include "muster/files/file_systems.h"
+#include "muster/files/testing/memory_store.h"
 
 namespace muster::inline v0_1::summary {
 namespace {
@@ -30,6 +31,8 @@ LiveStatus worker(int64_t process) {
                     .collective_seconds = .5,
                     .saving = 40,
                     .memory = int64_t{5} << 30,
+                    .device_memory = int64_t{6} << 30,
+                    .device_reserved = int64_t{7} << 30,
                     .measures = {{"staleness/worker_1/mean", 1.5}},
                     .log = {{.time = 101, .level = "warning", .text = "a\nb \xff"}}};
   plan::ActivityNow& replica =
@@ -38,7 +41,8 @@ LiveStatus worker(int64_t process) {
                                                      .seconds = 0.25,
                                                      .step = 42,
                                                      .bucket = 2,
-                                                     .buckets = 3});
+                                                     .buckets = 3,
+                                                     .epoch = 4});
   for (int64_t s = 41; s <= 42; ++s) {
     replica.last.push_back({.step = s});
     replica.last.back().seconds[static_cast<size_t>(Activity::kInput)] = .125F;
@@ -69,6 +73,8 @@ TEST(LiveStatus, IsReadAsWritten) {
   EXPECT_EQ(read.collective_seconds, .5);
   EXPECT_EQ(read.saving, 40);
   EXPECT_EQ(read.memory, status.memory);
+  EXPECT_EQ(read.device_memory, status.device_memory);
+  EXPECT_EQ(read.device_reserved, status.device_reserved);
   EXPECT_EQ(read.measures, status.measures);
   ASSERT_EQ(read.log.size(), 1u);
   EXPECT_EQ(read.log[0].level, "warning");
@@ -83,6 +89,7 @@ TEST(LiveStatus, IsReadAsWritten) {
   EXPECT_EQ(read.replicas[0].step, 42);
   EXPECT_EQ(read.replicas[0].bucket, 2);
   EXPECT_EQ(read.replicas[0].buckets, 3);
+  EXPECT_EQ(read.replicas[0].epoch, 4);
   EXPECT_EQ(read.replicas[0].last, status.replicas[0].last);
 }
 
@@ -114,6 +121,30 @@ TEST(LiveStatus, EachTaskReplacesItsFile) {
       read_live_statuses(files, dir.path()),
       ElementsAre(Field(&LiveStatus::task, "worker 0"),
                   AllOf(Field(&LiveStatus::task, "worker 1"), Field(&LiveStatus::written, 200))));
+}
+
+// A store takes each as an object, in one request.
+TEST(LiveStatus, IsWrittenToABucket) {
+  MemoryStore store;
+  LiveStatus server = worker(-1);
+  server.task = "ps 0";
+  ASSERT_TRUE(write_live_status(store, "s3://bucket/run", server).ok());
+  ASSERT_TRUE(write_live_status(store, "s3://bucket/run", worker(0)).ok());
+  ASSERT_TRUE(write_live_status(store, "s3://bucket/run", worker(0)).ok());
+  EXPECT_THAT(read_live_statuses(store, "s3://bucket/run"),
+              ElementsAre(Field(&LiveStatus::task, "worker 0"), Field(&LiveStatus::task, "ps 0")));
+}
+
+TEST(LiveStatus, AFolderThatWasRemovedIsNotMadeAgain) {
+  const TempDirectory dir;
+  const std::string model = dir / "model";
+  FileSystem& files = file_systems();
+  ASSERT_TRUE(write_live_status(files, model, worker(0)).ok());
+  ASSERT_TRUE(files.remove_tree(model).ok());
+  EXPECT_FALSE(write_live_status(files, model, worker(0), /*may_make_dir=*/false).ok());
+  EXPECT_FALSE(files.exists(model).value());
+  ASSERT_TRUE(files.make_directories(model).ok());
+  EXPECT_TRUE(write_live_status(files, model, worker(0), /*may_make_dir=*/false).ok());
 }
 
 // Fewer tasks than before: what the others told of the run before is not of this one.

@@ -9,6 +9,7 @@
 #include "muster/base/log.h"
 #include "muster/data/stop_scope.h"
 #include "muster/distribute/replica_threads.h"
+#include "muster/plan/activity.h"
 #include "muster/tensor/device_copier.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/train/engine.h"
@@ -278,7 +279,10 @@ EvalResult evaluate_with(HookList& hooks, ModelRunner& runner, Replica& replica,
       (n == 1 ? dataset : dataset.shard(n, replica.replica_id())).iterator({.seed = loop.seed});
   std::optional<Element> element;
   int64_t index = replica.replica_id();
+  plan::ActivityRecord& activity = plan::this_activity();
   const auto next = [&] {
+    std::optional<plan::InActivity> reads;
+    if (activity.counts_batches()) reads.emplace(plan::Activity::kInput);
     element = !loop.steps || index < *loop.steps ? iterator->next() : std::nullopt;
     return element.has_value();
   };
@@ -306,6 +310,7 @@ EvalResult evaluate_with(HookList& hooks, ModelRunner& runner, Replica& replica,
   BatchMetrics measured;
   // An evaluation that failed may have left some.
   runner.summaries().clear();
+  if (activity.counts_batches()) activity.forget_spent();
   for (; has_data; index += n, has_data = !ended_by_hook(hooks, replica) && next()) {
     if (replica.is_chief()) tell_of_no_end(dataset, loop, made);
     replica.group().check_failure();
@@ -317,6 +322,7 @@ EvalResult evaluate_with(HookList& hooks, ModelRunner& runner, Replica& replica,
                               .rows = batch.rows()});
     evaluate_batch(hooks, runner, batch, index, measured);
     ++made;
+    if (activity.counts_batches()) activity.end_step(runner.global_step());
     if (loop.after_batch && replica.place().local == 0) loop.after_batch(index + 1);
   }
   check_interrupted();  // the data may have ended for it

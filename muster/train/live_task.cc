@@ -23,7 +23,9 @@
 #include "muster/collectives/collective_history.h"
 #include "muster/files/file_systems.h"
 #include "muster/plan/activity.h"
+#include "muster/plan/measure_source.h"
 #include "muster/summary/live_status.h"
+#include "muster/train/internal/device_memory.h"
 
 namespace muster::inline v0_1::internal {
 namespace {
@@ -62,6 +64,7 @@ struct LiveTask::Shared {
   LiveTaskOptions options;
   std::string run;
   FileSystem* fs = nullptr;
+  bool on_gpu = false;
 
   std::mutex mutex;
   std::condition_variable changed;
@@ -89,6 +92,12 @@ struct LiveTask::Shared {
           {unix_seconds(line.time), std::string(log::to_string(line.level)), std::move(line.text)});
     }
     now.memory = resident_bytes();
+    if (on_gpu) {
+      const DeviceMemory gpus = device_memory();
+      now.device_memory = gpus.used;
+      now.device_reserved = gpus.reserved;
+    }
+    now.measures.merge(plan::measures());
     now.written = unix_seconds(std::chrono::system_clock::now());
     return now;
   }
@@ -104,7 +113,8 @@ struct LiveTask::Shared {
       }
       if (last && !written) break;
       try {
-        const Status status = summary::write_live_status(*fs, options.model_dir, now());
+        const Status status =
+            summary::write_live_status(*fs, options.model_dir, now(), /*may_make_dir=*/!written);
         written |= status.ok();
         if (!status.ok() && !std::exchange(failed, true)) {
           log::debug("no live view of this task: " + status.error().message());
@@ -122,25 +132,26 @@ struct LiveTask::Shared {
 };
 
 std::string live_run_name(const std::string& model_dir, const distribute::ReplicaPlace& place) {
-  return fmt::format("{} of {}", place.process, model_dir);
+  return fmt::format("{} ({}) of {}", place.process, place.task, model_dir);
 }
 
-Seconds live_seconds() {
-  const std::string text = Environment::process().get_or("MUSTER_LIVE_SECONDS", "1");
-  double seconds = 1;
+double seconds_of(const char* variable, double default_seconds) {
+  const std::string text = Environment::process().get_or(variable, "");
+  double seconds = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
   const bool number = error == std::errc() && end == text.data() + text.size();
-  return Seconds(number && seconds >= 0 && seconds < 1e6 ? seconds : 1);
+  return number && seconds >= 0 && seconds < 1e6 ? seconds : default_seconds;
 }
 
 LiveTask::LiveTask(LiveTaskOptions options, const distribute::ReplicaPlace& place)
-    : shared_(place.local != 0 || options.model_dir.empty() || is_remote(options.model_dir) ||
-                      options.every <= Seconds(0)
+    : shared_(place.local != 0 || options.model_dir.empty() || options.every <= Seconds(0)
                   ? nullptr
                   : std::make_shared<Shared>()) {
   if (shared_ == nullptr) return;
   Shared& shared = *shared_;
-  shared.run = live_run_name(options.model_dir, place);
+  if (is_remote(options.model_dir)) options.every = std::max(options.every, options.every_in_store);
+  shared.run = options.run.empty() ? live_run_name(options.model_dir, place) : options.run;
+  shared.on_gpu = place.device.is_cuda();
   shared.fs = options.fs != nullptr ? options.fs : &file_systems();
   shared.status = {.task = place.task.empty() ? "process" : place.task,
                    .process = place.process,

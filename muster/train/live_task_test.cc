@@ -4,15 +4,21 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <cstdlib>
 #include <mutex>
+#include <optional>
+#include <string>
 
 #include "muster/base/await.h"
 #include "muster/base/fault_file_system.h"
 #include "muster/base/log.h"
 #include "muster/base/temp_directory.h"
 #include "muster/files/file_systems.h"
+#include "muster/files/testing/memory_store.h"
 #include "muster/plan/activity.h"
+#include "muster/plan/measure_source.h"
 #include "muster/summary/live_status.h"
+#include "muster/train/task_watch.h"
 
 namespace muster::inline v0_1::internal {
 namespace {
@@ -25,6 +31,23 @@ using testing::SizeIs;
 
 const distribute::ReplicaPlace kWorker{.process = 1, .processes = 2, .task = "worker 1"};
 constexpr Seconds kOften{0.002};
+
+// A variable of the environment as long as it lives.
+class ScopedVariable {
+ public:
+  ScopedVariable(const char* name, const std::string& value) : name_(name) {
+    const char* before = std::getenv(name);
+    if (before != nullptr) before_ = before;
+    setenv(name, value.c_str(), 1);
+  }
+  ~ScopedVariable() { before_ ? setenv(name_, before_->c_str(), 1) : unsetenv(name_); }
+  ScopedVariable(const ScopedVariable&) = delete;
+  ScopedVariable& operator=(const ScopedVariable&) = delete;
+
+ private:
+  const char* const name_;
+  std::optional<std::string> before_{};
+};
 
 std::vector<LiveStatus> statuses(const TempDirectory& dir) {
   return summary::read_live_statuses(file_systems(), dir.path());
@@ -73,10 +96,9 @@ TEST(LiveTask, AShortRunAndARunWithoutAPlaceLeaveNothing) {
   EXPECT_FALSE(off.wants_news());
   off.tell({});
   LiveTask nowhere({.every = kOften}, kWorker);
-  LiveTask bucket({.model_dir = "s3://bucket/run", .every = kOften}, kWorker);
   LiveTask second({.model_dir = dir.path(), .every = kOften},
                   {.local = 1, .locals = 2, .task = "worker 1"});
-  EXPECT_FALSE(nowhere.wants_news() || bucket.wants_news() || second.wants_news());
+  EXPECT_FALSE(nowhere.wants_news() || second.wants_news());
   EXPECT_THAT(file_systems().list_directory(dir.path()).value(), IsEmpty());
 }
 
@@ -132,6 +154,76 @@ TEST(LiveTask, ADiskThatDoesNotAnswerHoldsUpNobody) {
   // The thread uses `files` until it has written its last file.
   await([&] { return !statuses(dir).empty() && statuses(dir)[0].end == "ended"; });
   await([&] { return file_systems().list_directory(dir / "live").value().size() == 1; });
+}
+
+// Each file is a request to the store, which costs money.
+TEST(LiveTask, WritesToABucketLessOften) {
+  MemoryStore store;
+  LiveTask live({.model_dir = "s3://bucket/run",
+                 .fs = &store,
+                 .every = kOften,
+                 .every_in_store = Seconds(0.004)},
+                kWorker);
+  const auto seen = [&] { return summary::read_live_statuses(store, "s3://bucket/run"); };
+  await([&] { return !seen().empty(); });
+  EXPECT_EQ(seen()[0].every, 0.004);
+  // A store that does not answer for a while.
+  store.set_plan({.fail_from = 0});
+  await([&] { return store.requests() > 2; });
+  store.set_plan({});
+  live.end(nullptr);
+  EXPECT_THAT(seen(), ElementsAre(Field(&LiveStatus::end, "ended")));
+}
+
+TEST(TaskWatch, ShowsARunFromItsFirstTrainingOn) {
+  const TempDirectory dir;
+  const ScopedVariable often("MUSTER_LIVE_SECONDS", "0.002");
+  TaskWatch watch({.place = kWorker, .watchdog = 30});
+  plan::ListedActivity record("worker 1", watch.run());
+  const plan::ActivityScope other("worker 0", "another run");
+  const plan::MeasureSource measures([] { return plan::Measures{{"connections", 3}}; });
+  watch.show_in(dir / "first");
+  watch.show_in(dir / "second");
+  watch.begin(/*trains=*/false);
+  record.end_step(5);
+  watch.begin(/*trains=*/true);
+  const auto seen = [&] { return summary::read_live_statuses(file_systems(), dir / "first"); };
+  await([&] { return !seen().empty(); });
+  await([&] {
+    watch.tell(100, 4);
+    return seen()[0].last_step == 100;
+  });
+  const LiveStatus now = seen()[0];
+  EXPECT_EQ(now.saving, 4);
+  EXPECT_EQ(now.measures.at("connections"), 3);
+  ASSERT_THAT(now.replicas, SizeIs(1));
+  EXPECT_EQ(now.replicas[0].step, 5);
+  const Error error(ErrorKind::kCancelled, "stopped by SIGTERM");
+  watch.end(&error);
+  EXPECT_EQ(seen()[0].end, "stopped");
+  EXPECT_FALSE(file_systems().exists(dir / "second").value());
+}
+
+// It would take the place of a run that trains there, unless somebody asks for it.
+TEST(TaskWatch, AnEvaluationIsShownWhereSomebodyAsksForIt) {
+  const TempDirectory dir;
+  const ScopedVariable often("MUSTER_LIVE_SECONDS", "0.002");
+  const auto in = [&](const std::string& name) {
+    return summary::read_live_statuses(file_systems(), dir / name);
+  };
+  {
+    TaskWatch hidden({.place = kWorker});
+    hidden.show_in(dir / "model");
+    hidden.begin(/*trains=*/false);
+    const ScopedVariable asked("MUSTER_LIVE_DIR", dir / "asked");
+    TaskWatch evaluation({.place = kWorker});
+    evaluation.show_in(dir / "model");
+    evaluation.begin(/*trains=*/false);
+    await([&] { return !in("asked").empty(); });
+    evaluation.end(nullptr);
+  }
+  EXPECT_THAT(in("asked"), ElementsAre(Field(&LiveStatus::end, "ended")));
+  EXPECT_THAT(in("model"), IsEmpty());
 }
 
 }  // namespace

@@ -53,7 +53,9 @@ std::vector<plan::TaskSteps> steps_of(const std::vector<ActivityNow>& here,
                                       const std::vector<OtherTask>& others) {
   std::vector<plan::TaskSteps> all;
   for (const ActivityNow& one : here) all.push_back({one.task, one.last});
-  for (const OtherTask& other : others) all.push_back({other.now.task, other.now.last});
+  for (const OtherTask& other : others) {
+    if (other.trains) all.push_back({other.now.task, other.now.last});
+  }
   return all;
 }
 
@@ -70,7 +72,9 @@ std::string culprits(const std::vector<ActivityNow>& here, const std::vector<Oth
     }
   };
   for (const ActivityNow& one : here) look(one);
-  for (const OtherTask& other : others) look(other.now);
+  for (const OtherTask& other : others) {
+    if (other.trains) look(other.now);
+  }
   if (names.empty() || waiting == 0) return "";
   return "the others wait for " + join(names, ", ");
 }
@@ -88,7 +92,8 @@ std::vector<OtherTask> others_of(FileSystem& fs, const std::string& model_dir) {
       if (is_here) continue;
       all.push_back({.now = std::move(replica),
                      .collective = status.collective,
-                     .age = std::max(0.0, now - status.written)});
+                     .age = std::max(0.0, now - status.written),
+                     .trains = status.trains()});
     }
   }
   return all;
@@ -96,14 +101,19 @@ std::vector<OtherTask> others_of(FileSystem& fs, const std::string& model_dir) {
 
 }  // namespace
 
-std::unique_ptr<Watchdog> watchdog_of(const TrainerOptions& options) {
-  if (options.watchdog_seconds <= 0) return nullptr;
-  Watchdog::Options watchdog{.floor = options.watchdog_seconds,
-                             .compares = options.start.cluster.is_chief,
-                             .at_own_pace = options.strategy->restart_timeout().count() > 0};
-  if (watchdog.compares && !options.model_dir.empty() && !is_remote(options.model_dir)) {
-    FileSystem& fs = options.fs != nullptr ? *options.fs : file_systems();
-    watchdog.others = [&fs, model_dir = options.model_dir] { return others_of(fs, model_dir); };
+std::unique_ptr<Watchdog> watchdog_of(const WatchedRun& run) {
+  if (run.seconds <= 0) return nullptr;
+  Watchdog::Options watchdog{.floor = run.seconds,
+                             .compares = run.is_chief,
+                             .at_own_pace = run.at_own_pace,
+                             .run = run.run};
+  if (watchdog.compares && run.folder) {
+    FileSystem& fs = run.fs != nullptr ? *run.fs : file_systems();
+    watchdog.others = [&fs, folder = run.folder] {
+      const std::string now = folder();
+      // What is in a bucket is old, and each look at it costs money.
+      return now.empty() || is_remote(now) ? std::vector<OtherTask>() : others_of(fs, now);
+    };
   }
   return std::make_unique<Watchdog>(std::move(watchdog));
 }
@@ -143,7 +153,7 @@ void Watchdog::watch() {
     lock.unlock();
     const auto now = std::chrono::steady_clock::now();
     try {
-      const std::vector<ActivityNow> here = plan::activities();
+      const std::vector<ActivityNow> here = records();
       const auto found =
           steps_.look(here, std::chrono::duration<double>(now - std::exchange(last, now)).count());
       if (!found.empty()) report(found, here);
@@ -153,6 +163,13 @@ void Watchdog::watch() {
     }
     lock.lock();
   }
+}
+
+std::vector<ActivityNow> Watchdog::records() const {
+  std::vector<ActivityNow> all = plan::activities();
+  if (!options_.run.empty())
+    std::erase_if(all, [&](const ActivityNow& one) { return one.run != options_.run; });
+  return all;
 }
 
 std::vector<OtherTask> Watchdog::others() const {

@@ -276,7 +276,11 @@ void write_tasks(const std::string& folder) {
         .memory = 200 << 20,
         .log = {{now - 2, "info", "step 120: loss 0.5"},
                 {now - 1, "warning", "<script>document.title='bad'</script>"}}};
-    if (process == 0) status.measures = {{"staleness/worker_1/mean", 1.5}};
+    if (process == 0) {
+      status.measures = {{"staleness/worker_1/mean", 1.5}};
+      status.device_memory = int64_t{3} << 30;
+      status.device_reserved = int64_t{4} << 30;
+    }
     if (process == 2) {
       status.end = "failed";
       status.error = "the loss is not a number";
@@ -288,12 +292,40 @@ void write_tasks(const std::string& folder) {
                           .seconds = 0.01,
                           .step = 120,
                           .bucket = process == 1 ? 0 : 2,
-                          .buckets = process == 1 ? 0 : 3});
+                          .buckets = process == 1 ? 0 : 3,
+                          .epoch = 2});
     for (int64_t s = 81; s <= 120; ++s) {
       plan::StepSeconds& step = replica.last.emplace_back(plan::StepSeconds{.step = s});
       step.seconds[static_cast<size_t>(Activity::kInput)] = input;
       step.seconds[static_cast<size_t>(Activity::kCompute)] = .01F;
       step.seconds[static_cast<size_t>(Activity::kCommunication)] = .032F - input;
+    }
+    (void)summary::write_live_status(local_file_system(), folder, status);
+  }
+  // Tasks that do not train.
+  for (const bool evaluates : {false, true}) {
+    summary::LiveStatus status{.task = evaluates ? "evaluator" : "ps 0",
+                               .process = -1,
+                               .host = "here",
+                               .command = {"./train", "--lr=1 or 2"},
+                               .version = "0.1",
+                               .started = now - 100,
+                               .written = now,
+                               .every = 3600,
+                               .memory = 90 << 20};
+    if (evaluates) {
+      status.measures = {{"lag in seconds", 4}, {"lag in steps", 20}};
+    } else {
+      status.measures = {{"connections", 6}, {"received MB/s", 12.25}, {"updates/s", 31}};
+    }
+    plan::ActivityNow& replica = status.replicas.emplace_back(
+        plan::ActivityNow{.task = status.task,
+                          .activity = evaluates ? Activity::kEvaluating : Activity::kServing,
+                          .seconds = 5,
+                          .step = evaluates ? 100 : 120});
+    for (int64_t batch = 0; evaluates && batch < 20; ++batch) {
+      plan::StepSeconds& step = replica.last.emplace_back(plan::StepSeconds{.step = 100});
+      step.seconds[static_cast<size_t>(Activity::kEvaluating)] = .04F;
     }
     (void)summary::write_live_status(local_file_system(), folder, status);
   }

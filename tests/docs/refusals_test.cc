@@ -27,8 +27,6 @@ struct Refusal {
 };
 
 const Refusal kRefusals[] = {
-    {"board.md", "runs whose `model_dir` is in a bucket", "apps/muster/top_command.cc",
-     "not supported: muster top of "},
     {"buckets.md", "profiles that assume a role", "muster/stores/internal/aws_credentials.cc",
      R"("role_arn", "sso_session")"},
     {"checkpoints.md", "checkpoints of version 1;", "muster/tensorflow/tensorflow_checkpoint.cc",

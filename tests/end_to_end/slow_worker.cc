@@ -1,6 +1,7 @@
 // Workers in step, of which worker 1 waits for its data: SLOW_MS milliseconds for each batch. The
 // others compute COMPUTE_MS milliseconds longer than they must, if it is set, so that a person sees
-// something on a screen.
+// something on a screen. With EVALUATES a task of the cluster evaluates; STRATEGY is another
+// strategy, WATCHDOG the seconds of RunConfig::watchdog.
 #include <muster/muster.h>
 #include <torch/types.h>
 
@@ -45,13 +46,23 @@ Dataset input(const InputContext& context) {
 }
 
 void program(const Flags& flags) {
+  const char* strategy = std::getenv("STRATEGY");
+  const double watchdog =
+      std::getenv("WATCHDOG") != nullptr ? std::atof(std::getenv("WATCHDOG")) : 30;
   Estimator estimator(model_fn, {.model_dir = flags.model_dir,
                                  .random_seed = 3,
                                  .save_summary_steps = 5,
                                  .save_checkpoints_steps = flags.save_checkpoints_steps,
                                  .log_step_count_steps = 20,
-                                 .train_distribute = distribute::strategy_by_name("multi_worker")});
-  estimator.train(input, {.max_steps = flags.max_steps});
+                                 .train_distribute = distribute::strategy_by_name(
+                                     strategy != nullptr ? strategy : "multi_worker"),
+                                 .watchdog = Seconds(watchdog)});
+  if (std::getenv("EVALUATES") == nullptr) {
+    estimator.train(input, {.max_steps = flags.max_steps});
+    return;
+  }
+  train_and_evaluate(estimator, {.input_fn = input, .max_steps = flags.max_steps},
+                     EvalSpec{.input_fn = input});
 }
 
 }  // namespace

@@ -12,6 +12,8 @@
 #include "muster/base/log.h"
 #include "muster/data/dataset.h"
 #include "muster/data/distribute.h"
+#include "muster/plan/activity.h"
+#include "muster/train/task_watch.h"
 
 namespace muster::inline v0_1::distribute {
 namespace {
@@ -32,13 +34,26 @@ class Worker {
         replica_(strategy.start(options.start)),
         group_(replica_.replica().group()),
         run_(replica_.run()),
-        task_(replica_.replica().place().name()) {}
+        task_(replica_.replica().place().name()),
+        watch_({.place = replica_.replica().place(), .watchdog = watchdog_seconds()}),
+        activity_(task_, watch_.run()) {
+    watch_.show_in(options.start.model_dir);
+  }
 
   // Returns when the run is over.
   void work() {
-    guarded(
-        replica_.replica(), [&] { work_until_over(); }, [] {},
-        [&] { return fmt::format("after step {}", replica_.engine().step()); });
+    const plan::OnActivity on(activity_);
+    watch_.begin(/*trains=*/true);
+    try {
+      guarded(
+          replica_.replica(), [&] { work_until_over(); }, [] {},
+          [&] { return fmt::format("after step {}", replica_.engine().step()); });
+    } catch (...) {
+      const Error error = current_error();
+      watch_.end(&error);
+      throw;
+    }
+    watch_.end(nullptr);
   }
 
  private:
@@ -69,16 +84,20 @@ class Worker {
     log::info(fmt::format("{} runs calls for the chief, from step {} on", task_,
                           replica_.engine().step()));
     while (!options_.start.cancelled()) {
+      activity_.enter(plan::Activity::kWaiting);
       const auto call = client->next(kPoll);
       if (client->over()) break;
       group_.check_failure();
       if (!call) continue;
+      activity_.enter(plan::Activity::kCompute);
       replica_.take_state(call->state);
       const RemoteReplica::Made result = maker.make(call->closure);
       if (result.over) continue;
       const bool counts = result.error ? client->fail(*call, *result.error)
                                        : client->finish(*call, result.results, result.state);
-      if (counts) ++made_;
+      if (!counts) continue;
+      ++made_;
+      activity_.end_step(replica_.engine().step());
     }
     // Told to stop in the middle, it gives back the call it had.
     client->leave();
@@ -114,6 +133,8 @@ class Worker {
   Group& group_;
   SharedRun& run_;
   const std::string task_;
+  TaskWatch watch_;
+  plan::ListedActivity activity_;
   TimePoint asked_ = system_clock().now();
 };
 

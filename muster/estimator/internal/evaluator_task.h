@@ -3,6 +3,7 @@
 // checkpoints, evaluations.jsonl and run_end.json. Thread safety: one thread.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -34,6 +35,7 @@ class EvaluatorTask {
   TrainAndEvaluateResult run();
 
  private:
+  TrainAndEvaluateResult work();
   // An EvalSpec's name, and a checkpoint by its name and version alone.
   using Key = std::pair<std::string, CheckpointFile>;
 
@@ -91,6 +93,9 @@ class EvaluatorTask {
   bool told_once_ = false;
   std::set<std::string> elsewhere_;  // specs whose last evaluation another process has made
   bool behind_ = false;
+  // Of the last evaluation, for people who look at the run.
+  std::atomic<int64_t> lag_steps_ = 0;
+  std::atomic<double> lag_seconds_ = 0;
 };
 
 }  // namespace muster::inline v0_1::internal

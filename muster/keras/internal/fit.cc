@@ -82,6 +82,7 @@ Fit::Fit(Model& model, const FitOptions& options, int64_t number)
           "servers follow the optimizer by themselves: give it a schedule, or train with "
           "distribute::multi_worker_mirrored()");
     }
+    impl_.show_in(needs.live_dir);
     if (!needs.backups) continue;
     if (backups_ != nullptr) {
       throw invalid_argument(

@@ -46,6 +46,10 @@ struct Model::Impl {
     bring_weights();
     return session().scope();
   }
+  // A folder of the run, in which people look for it. On servers the run is not this process's.
+  void show_in(const std::string& folder) {
+    if (!served_) session().show_in(folder);
+  }
   const distribute::Strategy& strategy() const { return *strategy_; }
   bool all_replicas_are_here(const distribute::Scope& scope) const;
   // As the program gave it.

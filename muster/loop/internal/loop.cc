@@ -47,6 +47,23 @@ Settings settings_of(const ScopeOptions& options) {
           {"save_summary_steps", std::to_string(summary_steps(options))}};
 }
 
+TaskWatch::Options shown(const ReplicaPlace& place) {
+  return {.place = place, .watchdog = watchdog_seconds()};
+}
+
+// While one lives, this thread makes a call of Muster for a replica; then its program goes on.
+class InCall {
+ public:
+  explicit InCall(plan::ActivityRecord& record) : record_(record), on_(record) {}
+  ~InCall() { record_.enter(plan::Activity::kProgram); }
+  InCall(const InCall&) = delete;
+  InCall& operator=(const InCall&) = delete;
+
+ private:
+  plan::ActivityRecord& record_;
+  const plan::OnActivity on_;
+};
+
 // A process that left its loop too early meets the others' collectives here: an error that names
 // both, where a barrier would wait.
 void meet_at_end(Replica& replica) {
@@ -56,13 +73,14 @@ void meet_at_end(Replica& replica) {
 }  // namespace
 
 Loop::Member::Member(std::unique_ptr<Replica> started, int64_t accumulate_steps,
-                     int64_t summary_steps)
+                     int64_t summary_steps, const std::string& run)
     : replica(std::move(started)),
       engine(*replica, accumulate_steps),
       calls(replica->variables(), replica->seed()),
       context(*replica),
       own_training(*replica, "the function of run()"),
-      summaries(context.summary(), summary_steps, replica->is_chief()) {
+      summaries(context.summary(), summary_steps, replica->is_chief()),
+      activity(replica->place().name(), run) {
   engine.may_extend(replica->place().in_sync);
   calls.set_replicas(replica->num_replicas_in_sync(), [this](const Tensor& value) {
     return all_reduce(replica->exchange(), ReduceOp::kSum, value);
@@ -120,9 +138,12 @@ void Loop::start_replicas() {
   for (auto& replica : strategy_->start_replicas(start_)) {
     // From now on the servers know about a task that fails.
     if (!replica->place().in_sync) note_joining();
+    if (!shown_) shown_.emplace(shown(replica->place()));
     replicas_.push_back(std::make_unique<Member>(std::move(replica), options_.accumulate_steps,
-                                                 summary_steps(options_)));
+                                                 summary_steps(options_), shown_->run()));
   }
+  shown_->show_in(options_.model_dir);
+  shown_->show_in(options_.summary_dir);
   merge_point_ = std::make_unique<MergePoint>(replicas_.size(), options_.merge_timeout.count(),
                                               first().replica_id());
   for (const auto& member : replicas_) member->context.set_merge_point(merge_point_.get());
@@ -213,6 +234,8 @@ void Loop::end_if_left(bool by_exception) noexcept {
   }
   if (!std::holds_alternative<Error>(doing_))
     doing_ = invalid_argument("the program left it", "enter a new one");
+  const Error left(ErrorKind::kInternal, "an exception left the scope of its strategy");
+  shown_->end(by_exception ? &left : nullptr);
   // Data sets that were distributed in this scope may live on.
   threads_.reset();
   replicas_.clear();
@@ -248,6 +271,7 @@ void Loop::each(const char* own_call, const std::function<void(Replica&, size_t)
                 std::string call;
                 ~Back() { (void)exchange.set_call(std::move(call)); }
               } back{exchange, exchange.set_call(call)};
+              const InCall shown(replicas_[local]->activity);
               fn(replica, local);
             },
             failing, [&] { return fmt::format("after step {}", step_); });
@@ -258,7 +282,9 @@ void Loop::each(const char* own_call, const std::function<void(Replica&, size_t)
       }
     });
   } catch (...) {
-    doing_ = current_error();
+    const Error error = current_error();
+    doing_ = error;
+    if (shown_) shown_->end(&error);
     throw;
   }
   doing_ = Ready();
@@ -278,6 +304,7 @@ void Loop::note(const StepResult& result) {
   stop_ = stop_ || result.stop;
   last_step_ = result;
   step_ = replicas_.front()->engine.step();
+  shown_->tell(-1, is_saving() ? pending_step_ : -1);
 }
 
 bool Loop::should_stop() const {
@@ -303,13 +330,16 @@ void Loop::stop() {
     if (local == 0) told = mine;
   });
   doing_ = *told;
+  shown_->end(&*told);
   throw *told;
 }
 
 void Loop::apply_accumulated() {
   StepResult made;
   each("Scope::apply_accumulated()", [&](Replica&, size_t local) {
+    plan::this_activity().enter(plan::Activity::kCompute);
     const StepResult result = replicas_[local]->engine.apply_accumulated();
+    if (result.updated) plan::this_activity().end_step(replicas_[local]->engine.step());
     summarize(*replicas_[local], result);
     if (local == 0) made = result;
   });

@@ -27,12 +27,14 @@
 #include "muster/loop/replica_context.h"
 #include "muster/loop/scope.h"
 #include "muster/metrics/metric.h"
+#include "muster/plan/activity.h"
 #include "muster/train/engine.h"
 #include "muster/train/failed_saves.h"
 #include "muster/train/own_training.h"
 #include "muster/train/report_hooks.h"
 #include "muster/train/step_summaries.h"
 #include "muster/train/stop_request.h"
+#include "muster/train/task_watch.h"
 #include "muster/train/train_plan.h"
 
 namespace muster::inline v0_1::distribute {
@@ -98,6 +100,12 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
   virtual void find_place() {}
   // Whether the run had ended when this process joined it: there is no data to read.
   virtual bool over() const { return false; }
+  // A folder of the run, in which people look for it.
+  void show_in(const std::string& folder) {
+    if (shown_) shown_->show_in(folder);
+  }
+  // Whether the last call of run() trained, or there was none.
+  bool trains() const { return trains_; }
   // Do what Scope::should_stop() and Scope::stop() say.
   bool should_stop() const;
   [[noreturn]] void stop();
@@ -155,9 +163,11 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
     TrainPlan plan;       // the optimizers of all calls so far
     size_t restored = 0;  // variables that have a checkpoint's values, before the first step
     PendingSave pending;  // that a thread writes
+    plan::ListedActivity activity;
 
-    // `summary_steps` of 0: no summaries.
-    Member(std::unique_ptr<Replica> started, int64_t accumulate_steps, int64_t summary_steps);
+    // `summary_steps` of 0: no summaries. `run` is the name of the run for its record.
+    Member(std::unique_ptr<Replica> started, int64_t accumulate_steps, int64_t summary_steps,
+           const std::string& run);
   };
 
   // --- what another pace changes ---
@@ -190,6 +200,7 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
   const StrategyPtr strategy_;
   ScopeOptions options_;
   StartOptions start_;
+  std::optional<TaskWatch> shown_;  // before the replicas, whose records it shows
   std::vector<std::unique_ptr<Member>> replicas_;
   int64_t step_ = 0;
   // Calls of request_stop() since the program entered the scope.
@@ -241,6 +252,7 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
   bool stop_ = false;  // a step told all replicas to
   bool told_of_no_step_ = false;
   std::set<std::type_index> known_functions_;  // that have trained
+  bool trains_ = true;
   bool reduced_ = false;                       // reduce() or gather() was called
   std::unique_ptr<BackwardWatch> watch_;       // of what the program does between the calls
   std::unique_ptr<SummaryHook> summary_hook_;  // on the chief, from the first step on

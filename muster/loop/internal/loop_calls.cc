@@ -14,6 +14,7 @@
 #include "muster/loop/recorded_step.h"
 #include "muster/optim/recording.h"
 #include "muster/optim/train_op.h"
+#include "muster/plan/activity.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/train/summary_calls.h"
 #include "muster/train/user_call.h"
@@ -53,6 +54,8 @@ void Loop::run(const RunOptions& options, const std::function<void(size_t)>& bod
                const std::function<int64_t(size_t)>& rows,
                const std::function<const Batch*(size_t)>& batch) {
   before_run(options.training);
+  trains_ = options.training;
+  if (shown_) shown_->begin(options.training);
   if (options.training) {
     called_ = Called::kToTrain;
     // The steps that follow are Muster's. On devices LibTorch makes their gradients on threads that
@@ -207,6 +210,9 @@ void Loop::make(Member& member, size_t local, Call& call) {
   } between{member.engine};
   member.pending.look();
   const bool builds = call.options.training && !member.engine.built();
+  plan::ActivityRecord& activity = plan::this_activity();
+  // Each look at the clock costs some tens of nanoseconds: a report leaves computing as it is.
+  if (call.options.training) activity.enter(plan::Activity::kCompute);
   replica.group().report(builds ? Phase::kBuilding : Phase::kTraining, step_);
   if (builds) {
     before_build(member, call.batch(local));
@@ -214,6 +220,8 @@ void Loop::make(Member& member, size_t local, Call& call) {
     if (!build(member, call, kept, call_function)) return;
     kept.put_back();
   }
+  if (builds) activity.enter(plan::Activity::kCompute);
+  if (!call.options.training) activity.enter(plan::Activity::kEvaluating);
   before_call(member, call.options.training);
   const int64_t examples = call.rows(local);
   if (call.options.training && member.engine.built()) {
@@ -249,6 +257,7 @@ void Loop::make(Member& member, size_t local, Call& call) {
   const StepResult result = train_recorded(
       member.engine, member.calls, in_sync ? member.plan.completed(std::move(train_op)) : train_op,
       {.reduction = call.options.loss_reduction, .examples = examples, .stop = cancelled_()});
+  if (result.updated) activity.end_step(member.engine.step());
   summarize(member, result);
   if (local == 0) call.result = result;
 }

@@ -16,6 +16,7 @@
 #include "muster/tensor/element_spec.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/train/stop_signal.h"
+#include "muster/train/task_watch.h"
 
 namespace muster::inline v0_1::distribute {
 
@@ -63,7 +64,7 @@ void ServedLoop::begin() {
 bool ServedLoop::serve(const std::function<void(const Batch&)>& call) {
   served_ = call;
   if (!serves()) return false;
-  strategy_->serve(start_, [&](VariableStore& variables, const std::string& form) {
+  serve_in_view(*strategy_, start_, [&](VariableStore& variables, const std::string& form) {
     // What a function knows of its replica, there is none of here.
     const auto replica = one_device()->start({.seed = start_.seed});
     StepContext calls(variables, start_.seed);

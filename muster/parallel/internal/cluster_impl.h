@@ -13,6 +13,7 @@
 #include "muster/parallel/cluster.h"
 #include "muster/parallel/internal/call_meeting.h"
 #include "muster/parallel/internal/gradient_sync.h"
+#include "muster/parallel/internal/loop_view.h"
 #include "muster/parallel/internal/norm_sync.h"
 
 namespace muster::inline v0_1 {
@@ -31,6 +32,8 @@ class Cluster::Impl {
   template <typename Fn>
   auto call(const internal::CallMeeting::Call& call, Fn fn) {
     check_ready();
+    const plan::OnActivity on(view_.record());
+    const plan::InCollective waits;
     try {
       if (!alone()) {
         const auto met = meeting_.meet(call);
@@ -75,6 +78,7 @@ class Cluster::Impl {
     return static_cast<int>(savers_.size()) - 1;
   }
   void sync_buffers() const;
+  internal::LoopView& view() { return view_; }
 
  private:
   void fail(const Error& error);
@@ -87,6 +91,7 @@ class Cluster::Impl {
   const std::function<bool()> cancelled_;
   const int exceptions_;
   std::unique_ptr<distribute::Replica> replica_;
+  internal::LoopView view_;
   internal::CallMeeting meeting_;
   const std::shared_ptr<internal::NormSync> norms_;
   std::vector<Wrapped> modules_;

@@ -246,7 +246,9 @@ void GradientSync::prepare() {
 }
 
 void GradientSync::count_forward() {
-  if (pauses_ == 0 && at::GradMode::is_enabled() && module_->is_training()) ++forwards_;
+  if (!at::GradMode::is_enabled() || !module_->is_training()) return;
+  if (pauses_ == 0) ++forwards_;
+  options_.view->begin_forward(pauses_ > 0);
 }
 
 void GradientSync::check_no_step() const {
@@ -287,6 +289,8 @@ void GradientSync::finish_backward() {
   const Doing done = std::exchange(doing_, Doing::kNothing);
   if (meeting_.leader == this) meeting_.leader = nullptr;
   torch::NoGradGuard no_grad;
+  const plan::OnActivity on(options_.view->record());
+  options_.view->record().enter(plan::Activity::kCommunication);
   if (done == Doing::kFollows) meeting_.begin(backward_call());
   // Before the sums are waited for: another worker that is elsewhere does not send its part.
   const CallMeeting::Met met = meeting_.end();
@@ -296,6 +300,7 @@ void GradientSync::finish_backward() {
   watch_.clear();
   ++backwards_;
   forwards_ = 0;
+  options_.view->end_backward();
 }
 
 void GradientSync::spread_gradients() {

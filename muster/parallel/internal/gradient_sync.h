@@ -16,6 +16,7 @@
 
 #include "muster/distribute/reducer.h"
 #include "muster/parallel/internal/call_meeting.h"
+#include "muster/parallel/internal/loop_view.h"
 #include "muster/parallel/internal/step_watch.h"
 
 namespace torch::nn {
@@ -35,6 +36,7 @@ class GradientSync : public std::enable_shared_from_this<GradientSync> {
     std::optional<int64_t> bytes_per_pack{};
     DType wire_dtype = kFloat32;
     bool broadcast_buffers = false;  // the chief's, before each forward in training
+    LoopView* view = nullptr;        // of the Cluster
   };
   // All outlive it. Throws InvalidArgument for a module without parameters, for parameters of
   // dtypes that cannot train or on another device, and where workers have different modules.

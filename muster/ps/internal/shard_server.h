@@ -56,6 +56,8 @@ class ShardServer {
   void worker_left(int rank);
   // The rates of the last update that come from a schedule.
   std::map<std::string, double> learning_rates();
+  // How many steps are in the weights.
+  int64_t applied();
   // Ends all waits.
   void close();
 
@@ -77,8 +79,6 @@ class ShardServer {
     bool under_way = false;  // those of the step before are on their way into the weights
   };
 
-  // How many steps are in the weights.
-  int64_t applied();
   // Throws PeerLost unless the weights are those of that generation.
   std::shared_ptr<Defined> defined(int64_t generation);
   void define(net::MessageSocket& socket, int64_t generation, const net::shards::Define& request);

@@ -1,6 +1,6 @@
 // Tells people who look at a run what this task does: a thread writes summary/live_status.h every
-// second. The run does not notice it: what cannot be written is left out, and where the disk does
-// not answer, the thread is left alone at the end.
+// second, and into a bucket every 15 seconds. The run does not notice it: what cannot be written is
+// left out, and where the disk or the store does not answer, the thread is left alone at the end.
 // Thread safety: tell() and end() belong to the thread of the process's first replica.
 #pragma once
 
@@ -20,16 +20,21 @@ namespace muster::inline v0_1::internal {
 std::string live_run_name(const std::string& model_dir, const distribute::ReplicaPlace& place);
 
 struct LiveTaskOptions {
-  std::string model_dir{};   // empty, or in a store: nothing is written
+  std::string model_dir{};   // empty: nothing is written
   FileSystem* fs = nullptr;  // nullptr: that of the path
   Seconds every{1};          // 0: nothing is written
-  int64_t last_step = -1;    // at which the run ends; below 0: unknown
-  Seconds patience{2};       // of end()
+  // The least time between two files in a store, where each one is a request that costs money.
+  Seconds every_in_store{15};
+  int64_t last_step = -1;  // at which the run ends; below 0: unknown
+  Seconds patience{2};     // of end()
+  std::string run{};       // of the records that it shows; empty: live_run_name()
 };
 
-// Seconds between two files, as MUSTER_LIVE_SECONDS says; 1 by default, and where it is no number
-// that is at least 0.
-Seconds live_seconds();
+// Seconds that a variable of the environment says; the default where it is no number that is at
+// least 0.
+double seconds_of(const char* variable, double default_seconds);
+// Seconds between two files: MUSTER_LIVE_SECONDS; 1 by default.
+inline Seconds live_seconds() { return Seconds(seconds_of("MUSTER_LIVE_SECONDS", 1)); }
 
 class LiveTask {
  public:

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "muster/base/clock.h"
+#include "muster/base/file_system.h"
 #include "muster/plan/activity.h"
 #include "muster/plan/step_watch.h"
-#include "muster/train/trainer.h"
 
 namespace muster::inline v0_1::internal {
 
@@ -25,6 +25,7 @@ struct OtherTask {
   plan::ActivityNow now{};
   std::string collective{};  // that it had not ended; "": none
   double age = 0;            // seconds since it said so
+  bool trains = true;        // false: a parameter server, or an evaluator
 };
 
 class Watchdog {
@@ -36,6 +37,7 @@ class Watchdog {
     double look_every = 1;      // seconds
     int looks_to_compare = 10;  // between two comparisons of the tasks
     int times_to_be_slow = 3;   // comparisons after which a task that is slow in each is named
+    std::string run{};          // looks at the records of this run; empty: at all of this process
     // What the tasks of other processes do; it may read files. Empty: there are none.
     std::function<std::vector<OtherTask>()> others{};
   };
@@ -47,6 +49,7 @@ class Watchdog {
 
  private:
   void watch();
+  std::vector<plan::ActivityNow> records() const;
   void report(const std::vector<plan::LongStep>& steps, const std::vector<plan::ActivityNow>& now);
   void compare(const std::vector<plan::ActivityNow>& now);
   std::vector<OtherTask> others() const;
@@ -63,8 +66,18 @@ class Watchdog {
   std::thread thread_;
 };
 
-// The watchdog of a run that these options describe; nullptr where it has none.
-std::unique_ptr<Watchdog> watchdog_of(const TrainerOptions& options);
+// A run as its watchdog has to know it.
+struct WatchedRun {
+  double seconds = 0;        // Watchdog::Options::floor; 0: no watchdog
+  bool is_chief = false;     // of this process
+  bool at_own_pace = false;  // as in Watchdog::Options
+  std::string run{};         // likewise
+  FileSystem* fs = nullptr;  // nullptr: that of the path
+  // The folder in which tasks show what they do; "" while there is none. Any thread calls it.
+  std::function<std::string()> folder{};
+};
+// nullptr where it has none.
+std::unique_ptr<Watchdog> watchdog_of(const WatchedRun& run);
 
 // "communication for 31 s, after step 6; bucket 1 of 3; input at epoch 0, example 96".
 std::string text_of(const plan::ActivityNow& now);

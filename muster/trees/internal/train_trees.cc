@@ -12,6 +12,7 @@
 #include "muster/base/clock.h"
 #include "muster/base/error.h"
 #include "muster/base/float_fit.h"
+#include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
 #include "muster/base/unknown_name.h"
@@ -21,6 +22,7 @@
 #include "muster/distribute/replica_input.h"
 #include "muster/distribute/replica_threads.h"
 #include "muster/files/file_systems.h"
+#include "muster/plan/activity.h"
 #include "muster/summary/event_writer.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/train/engine.h"
@@ -28,6 +30,7 @@
 #include "muster/train/run_driver.h"
 #include "muster/train/run_saves.h"
 #include "muster/train/save_together.h"
+#include "muster/train/task_watch.h"
 
 namespace muster::inline v0_1::trees {
 namespace {
@@ -94,10 +97,11 @@ RunSavesOptions saves_of(const TrainTreesOptions& options) {
 // The run of an estimator of trees: a step looks at a layer of a tree, and all rows are a batch.
 class TrainTrees final : public RunCourse {
  public:
-  TrainTrees(const TrainTreesOptions& options, Replica& replica)
+  TrainTrees(const TrainTreesOptions& options, Replica& replica, TaskWatch& watch)
       : options_(options),
         config_(*options.config),
         replica_(replica),
+        watch_(watch),
         clock_(config_.clock != nullptr ? *config_.clock : system_clock()),
         engine_(replica, /*accumulate_steps=*/1),
         pace_(Pace::of(replica)),
@@ -129,7 +133,9 @@ class TrainTrees final : public RunCourse {
       engine_.finish();
       return {.global_step = start_step};
     }
+    plan::this_activity().enter(plan::Activity::kInput);
     Rows rows = read(input_fn);
+    plan::this_activity().enter(plan::Activity::kStarting);
     distribute::check_same(replica_, {{"the columns", join_quoted(rows.features, 1000)}});
     narrow(&rows);
     Boosting boosting = begin(std::move(rows), std::move(ensemble));
@@ -373,13 +379,18 @@ class TrainTrees final : public RunCourse {
   StepResult make_step() override {
     if (done(boosting_->ensemble())) return {.any_data = false};
     Requests requests{.stop = driver_.wants_to_stop(), .save = driver_.wants_to_save()};
+    plan::ActivityRecord& activity = plan::this_activity();
+    activity.enter(plan::Activity::kCompute);
     engine_.follow(step() + boosting_->round(&requests));
+    activity.enter(plan::Activity::kOther);
+    activity.end_step(step());
     replica_.group().report(Phase::kTraining, step());
     return {.stop = requests.stop, .save = requests.save};
   }
 
   void after_step(const StepResult&) override {
     if (step() >= told_ + config_.log_step_count_steps) tell();
+    if (speaks_here()) watch_.tell(last_step_.value_or(-1), saves_.in_flight().value_or(-1));
   }
 
   void after_last_step() override {
@@ -395,6 +406,7 @@ class TrainTrees final : public RunCourse {
   const TrainTreesOptions& options_;
   const RunConfig& config_;
   Replica& replica_;
+  TaskWatch& watch_;
   Clock& clock_;
   Engine engine_;
   const std::unique_ptr<Pace> pace_;
@@ -409,12 +421,23 @@ class TrainTrees final : public RunCourse {
 };
 
 TrainResult train_replica(const InputFn& input_fn, const TrainTreesOptions& options,
-                          Replica& replica, const std::function<void()>& failing) {
-  TrainTrees run(options, replica);
+                          Replica& replica, TaskWatch& watch,
+                          const std::function<void()>& failing) {
+  const plan::ActivityScope activity(replica.place().name(), watch.run());
+  const bool tells = replica.place().local == 0;
+  TrainTrees run(options, replica, watch);
   TrainResult result;
-  guarded(
-      replica, [&] { result = run(input_fn); }, failing,
-      [&] { return fmt::format("after step {}", run.step()); });
+  try {
+    guarded(
+        replica, [&] { result = run(input_fn); }, failing,
+        [&] { return fmt::format("after step {}", run.step()); });
+  } catch (...) {
+    const Error error = current_error();
+    if (tells) watch.end(&error);
+    throw;
+  }
+  plan::this_activity().enter(plan::Activity::kDone);
+  if (tells) watch.end(nullptr);
   return result;
 }
 
@@ -424,12 +447,17 @@ TrainResult train_trees(const InputFn& input_fn, const TrainTreesOptions& option
                         const distribute::Strategy& strategy,
                         const distribute::StartOptions& start) {
   const std::vector<std::unique_ptr<Replica>> replicas = strategy.start_replicas(start);
-  if (replicas.size() == 1) return train_replica(input_fn, options, *replicas[0], [] {});
+  TaskWatch watch({.place = replicas[0]->place(),
+                   .folder = options.model_dir,
+                   .fs = options.config->fs,
+                   .watchdog = options.config->watchdog.count()});
+  watch.begin(/*trains=*/true);
+  if (replicas.size() == 1) return train_replica(input_fn, options, *replicas[0], watch, [] {});
   const InputFn shared = called_once(input_fn);
   TrainResult result;
   distribute::ReplicaThreads threads(replicas.size());
   threads.run([&](size_t replica, const std::function<void()>& failing) {
-    const TrainResult mine = train_replica(shared, options, *replicas[replica], failing);
+    const TrainResult mine = train_replica(shared, options, *replicas[replica], watch, failing);
     if (replica == 0) result = mine;
   });
   return result;

@@ -7,7 +7,7 @@ import {bytes, duration, number, time} from './format.js';
 
 const POLL = 1000;  // milliseconds between two questions
 // The activities, in the order of a bar, with the names of their colours.
-const ACTIVITIES = ['input', 'compute', 'other', 'communication', 'waiting', 'saving', 'evaluating', 'exporting', 'starting', 'done'];
+const ACTIVITIES = ['input', 'compute', 'other', 'program', 'communication', 'waiting', 'saving', 'evaluating', 'exporting', 'serving', 'starting', 'done'];
 const LEVELS = ['debug', 'info', 'warning', 'error'];
 
 // The answer of api/live, asked again and again. {runs, error}
@@ -67,7 +67,7 @@ function stateOf(task) {
   return task.state;
 }
 
-function Row({task, replica, slow, most}) {
+function Row({task, replica, slow, most, epochs, gpus}) {
   const runs = task.state === 'running';
   const bucket = replica.bucket > 0 ? `, bucket ${replica.bucket} of ${replica.buckets}` : '';
   return (
@@ -75,11 +75,13 @@ function Row({task, replica, slow, most}) {
       <th scope="row">{replica.name}{slow && <span class="mark"> slow</span>}</th>
       <td class={runs ? '' : 'state-off'}>{stateOf(task)}</td>
       <td class="right">{replica.step < 0 ? '–' : number(replica.step)}</td>
-      <td class="right">{replica.rate > 0 ? number(Number(replica.rate.toPrecision(3))) : '–'}</td>
+      {epochs && <td class="right">{replica.epoch < 0 ? '–' : number(replica.epoch)}</td>}
+      <td class="right whole">{replica.rate > 0 ? `${number(Number(replica.rate.toPrecision(3)))}${task.trains ? '' : ' batches'}` : '–'}</td>
       <td>{runs ? `${replica.activity}${bucket} for ${duration(replica.seconds)}` : ''}</td>
       <td class="bar-cell"><Bar seconds={replica.mean} most={most} /></td>
       <td><Steps steps={replica.steps} /></td>
       <td class="right whole">{bytes(task.memory)}</td>
+      {gpus && <td class="right whole">{task.device_memory > 0 ? `${bytes(task.device_memory)} of ${bytes(task.device_reserved)}` : '–'}</td>}
     </tr>
   );
 }
@@ -109,11 +111,13 @@ function Log({tasks}) {
 function LiveRun({run}) {
   const {tasks, straggler} = run;
   const replicas = tasks.flatMap((task) => task.replicas.map((replica) => ({task, replica})));
-  const most = Math.max(...replicas.map(({replica}) => Object.values(replica.mean).reduce((sum, each) => sum + each, 0)), 0);
-  const step = Math.max(-1, ...replicas.map(({replica}) => replica.step));
+  const most = Math.max(...replicas.filter(({task}) => task.trains).map(({replica}) => Object.values(replica.mean).reduce((sum, each) => sum + each, 0)), 0);
+  const step = Math.max(-1, ...replicas.filter(({task}) => task.trains).map(({replica}) => replica.step));
+  const epochs = replicas.some(({replica}) => replica.epoch >= 0);
+  const gpus = tasks.some((task) => task.device_memory > 0);
   const last = Math.max(-1, ...tasks.map((task) => task.last_step));
   const used = ACTIVITIES.filter((name) => replicas.some(({replica}) => replica.mean[name] > 0));
-  const measures = tasks.flatMap((task) => Object.entries(task.measures));
+  const measured = tasks.filter((task) => Object.keys(task.measures).length > 0);
   return (
     <section class="card wide live" aria-label={run.directory}>
       <header><h3>{run.directory}</h3><span class="count">{step < 0 ? 'no step yet' : `step ${number(step)}`}{last >= 0 ? ` of ${number(last)}` : ''}</span></header>
@@ -121,15 +125,15 @@ function LiveRun({run}) {
       {straggler && <p class="straggler" role="status">{straggler.text}</p>}
       {run.missing > 0 && <p class="count">{run.missing} {run.missing === 1 ? 'task has' : 'tasks have'} written nothing here: they have not begun, or their model_dir is another folder.</p>}
       <div class="wide-scroll"><table class="facts tasks">
-        <thead><tr><th>task</th><th>state</th><th class="right">step</th><th class="right">steps/s</th><th>does</th><th>a step, by part</th><th>last steps</th><th class="right">memory</th></tr></thead>
-        <tbody>{replicas.map(({task, replica}) => <Row key={replica.name} task={task} replica={replica} most={most} slow={straggler !== null && straggler.name === replica.name} />)}</tbody>
+        <thead><tr><th>task</th><th>state</th><th class="right">step</th>{epochs && <th class="right">epoch</th>}<th class="right">steps/s</th><th>does</th><th>a step, by part</th><th>last steps</th><th class="right">memory</th>{gpus && <th class="right">GPU memory</th>}</tr></thead>
+        <tbody>{replicas.map(({task, replica}) => <Row key={replica.name} task={task} replica={replica} most={most} epochs={epochs} gpus={gpus} slow={straggler !== null && straggler.name === replica.name} />)}</tbody>
       </table></div>
       <p class="legend">{used.map((name) => <span key={name}><span class={`swatch a-${name}`} />{name}</span>)}</p>
       <ul class="live-notes">
         {tasks.filter((task) => task.saving >= 0).map((task) => <li key={`s${task.task}`}>{task.task} writes the checkpoint of step {number(task.saving)}</li>)}
         {tasks.filter((task) => task.state === 'running' && task.collective && task.collective_seconds > 1).map((task) => <li key={`c${task.task}`}>{task.task} waits in {task.collective} for {duration(task.collective_seconds)}</li>)}
         {tasks.filter((task) => task.error).map((task) => <li key={`e${task.task}`} class="error">{task.task}: {task.error}</li>)}
-        {measures.map(([name, value]) => <li key={name}>{name}: {number(value)}</li>)}
+        {measured.map((task) => <li key={`m${task.task}`}>{task.task}: {Object.entries(task.measures).map(([name, value]) => `${name} ${number(Number(value.toPrecision(3)))}`).join(', ')}</li>)}
       </ul>
       <Log tasks={tasks} />
     </section>

@@ -263,11 +263,12 @@ async function tasks() {
     const {page, problems} = await openPage(browser, url);
     check(await soon(page, () => [...document.querySelectorAll('nav a')].some((link) => link.textContent === 'Live')), 'tasks: a run without events has its tab');
     await page.goto(`${url}#live`);
-    check(await soon(page, () => document.querySelectorAll('.tasks tbody tr').length === 3), 'tasks: a row for each');
+    check(await soon(page, () => document.querySelectorAll('.tasks tbody tr').length === 5), 'tasks: a row for each');
     const words = await text(page);
     check(words.includes('worker 1 takes 3.3 times as long as the others: input is 30.0 ms a step, and 2.0 ms in the others'), 'tasks: the slow one is named with the cause', words);
     check(await page.locator('tr.slow th').innerText() === 'worker 1 slow', 'tasks: its row is marked');
-    check(['communication, bucket 2 of 3', 'worker 0 writes the checkpoint of step 100', 'failed, exit code 1', 'worker 2: the loss is not a number', 'staleness/worker_1/mean: 1.5', '200.0 MiB', 'step 120 of 500', '1 task has written nothing here'].every((each) => words.includes(each)), 'tasks: bucket, save, failure, staleness, memory, end, missing', words);
+    check(['communication, bucket 2 of 3', 'worker 0 writes the checkpoint of step 100', 'failed, exit code 1', 'worker 2: the loss is not a number', 'worker 0: staleness/worker_1/mean 1.5', '200.0 MiB', '3.0 GiB of 4.0 GiB', 'step 120 of 500', '1 task has written nothing here'].every((each) => words.includes(each)), 'tasks: bucket, save, failure, staleness, memory, end, missing', words);
+    check(['serving for', 'ps 0: connections 6, received MB/s 12.3, updates/s 31', 'evaluating for', '25 batches', 'evaluator: lag in seconds 4, lag in steps 20'].every((each) => words.includes(each)), 'tasks: a server and an evaluator with what they measure', words);
     const widths = await page.$$eval('tr.slow .bar span', (parts) => parts.map((part) => part.className + ' ' + Math.round(part.offsetWidth)));
     check(widths.length === 3 && widths[0].startsWith('a-input ') && Number(widths[0].split(' ')[1]) > 2 * Number(widths[1].split(' ')[1]), 'tasks: its bar is mostly input', widths.join());
     check(await page.getByRole('log').locator('div').count() === 6, 'tasks: lines of the logs');
