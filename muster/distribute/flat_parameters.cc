@@ -7,6 +7,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
+#include "muster/distribute/internal/flat_memory.h"
 #include "muster/distribute/internal/loss_leaves.h"
 #include "muster/distribute/internal/new_slot.h"
 #include "muster/distribute/internal/padded_elements.h"
@@ -170,9 +171,8 @@ void FlatParameters::lay_out(const Allocate& allocate) {
   if (buffers_.empty()) buffers_.push_back({.weights = torch::zeros({0}, at::kFloat)});
   for (Buffer& buffer : buffers_) {
     if (buffer.elements == 0) continue;
-    buffer.weights =
-        allocate(buffer.elements * static_cast<int64_t>(c10::elementSize(buffer.dtype)))
-            .view(buffer.dtype);
+    const auto element = static_cast<int64_t>(c10::elementSize(buffer.dtype));
+    buffer.weights = internal::as_numbers(allocate(buffer.elements * element), buffer.dtype);
   }
   for (const Parameter& parameter : parameters_) move_into_buffer(parameter);
   lay_out_slots();

@@ -12,6 +12,7 @@
 
 #include "muster/base/error.h"
 #include "muster/distribute/internal/backward.h"
+#include "muster/distribute/internal/flat_memory.h"
 #include "muster/plan/activity.h"
 #include "muster/tensor/libtorch.h"
 
@@ -40,7 +41,8 @@ Tensor first_scale(DType dtype, int ranks) {
 // The numbers of `flat` in the shape of the weight, and in its order in memory if it has no gaps:
 // optimizers are slow where a gradient has another one.
 Tensor in_order_of(const Tensor& weight, const Tensor& flat) {
-  if (!weight.is_non_overlapping_and_dense()) return flat.view(weight.sizes());
+  // XLA has no order in memory, and torch_xla refuses strides of a part of a tensor.
+  if (flat.is_xla() || !weight.is_non_overlapping_and_dense()) return flat.view(weight.sizes());
   return flat.as_strided(weight.sizes(), weight.strides(), flat.storage_offset());
 }
 
@@ -86,17 +88,16 @@ Reducer::Reducer(Communicator& communicator, GradientLayout layout, int head,
     const GradientLayout::Buffer& buffer = layout_.buffers[b];
     const int64_t front = b == 0 ? head_padded : 0;
     const auto element = static_cast<int64_t>(c10::elementSize(buffer.dtype));
-    memory_.push_back(
-        communicator_.allocate((front + buffer.elements) * element).view(buffer.dtype));
+    memory_.push_back(internal::as_numbers(
+        communicator_.allocate((front + buffer.elements) * element), buffer.dtype));
     gradients_.push_back(memory_.back().slice(0, front));
     if (b == 0) front_ = front;
     scale_.push_back(means ? first_scale(buffer.dtype, communicator_.size()) : Tensor());
     wire_.emplace_back();
     if (wire == kFloat32 || buffer.dtype != kFloat32) continue;
+    const auto sent = static_cast<int64_t>(c10::elementSize(wire));
     wire_.back() =
-        communicator_
-            .allocate((front + buffer.elements) * static_cast<int64_t>(c10::elementSize(wire)))
-            .view(wire);
+        internal::as_numbers(communicator_.allocate((front + buffer.elements) * sent), wire);
   }
 
   // The head is a parameter like the others, whose gradient is never announced: its bucket leaves

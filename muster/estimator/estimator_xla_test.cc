@@ -10,6 +10,7 @@
 
 #include "muster/base/temp_directory.h"
 #include "muster/estimator/internal/many_layers.h"
+#include "muster/export/servable.h"
 #include "muster/loop/distributed_dataset.h"
 #include "muster/loop/replica_context.h"
 #include "muster/loop/scope.h"
@@ -133,6 +134,29 @@ TEST_F(XlaTest, LoopsByHandRunThere) {
     return scope.variable("dense/kernel").cpu();
   };
   EXPECT_TRUE(loop(one_device("xla:0")).allclose(loop(one_device()), kRounding, kRounding));
+}
+
+TEST_F(XlaTest, AModelThatTrainedThereIsExported) {
+  train(directory_ / "m", one_device("xla:0"), two_layers, {{"optimizer", "momentum"}});
+  RunConfig config = quiet_config(directory_ / "m", one_device("xla:0"));
+  config.eval_distribute = one_device("xla:0");
+  Estimator there(two_layers, config, {{"optimizer", "momentum"}});
+  const Servable served(
+      there
+          .export_model(directory_ / "export",
+                        raw_serving_input_receiver({{"x", {kFloat32, {testing::kFeatures}}}}))
+          .value());
+  const InputFn rows = [] { return examples(16).batch(16); };
+  std::optional<Element> batch;
+  ASSERT_TRUE(batch = rows().iterator()->next());
+  const Tensor x = batch->part(0).at("x").value().tensor();
+  const auto outputs = served.run(kServingDefault, {{"x", x}});
+  PredictOptions whole;
+  whole.yield_single_examples = false;
+  std::optional<Prediction> expected;
+  Predictions predictions = there.predict(rows, whole);
+  ASSERT_TRUE(expected = predictions.next());
+  EXPECT_TRUE(outputs.at("logits").allclose(expected->at("logits"), kRounding, kRounding));
 }
 
 // LibTorch's own random operations follow the seed of the run there.

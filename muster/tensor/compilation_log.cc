@@ -58,6 +58,15 @@ std::string CompilationLog::cause(const Sizes& before, const Sizes& now) {
                        : join(parts, "; ");
 }
 
+// The line about the memory, or "".
+std::string CompilationLog::memory() const {
+  const std::optional<DeviceMemory> memory = library_->memory(device_.index());
+  if (!memory) return "";
+  const auto size = [](int64_t bytes) { return human_bytes(static_cast<uint64_t>(bytes)); };
+  return fmt::format("{} uses {} of its {} after two steps, and {} at most", device_.str(),
+                     size(memory->used), size(memory->limit), size(memory->most));
+}
+
 std::string CompilationLog::begin() {
   if (library_ == nullptr) return "";
   programs_ = library_->compilations();
@@ -79,6 +88,11 @@ std::string CompilationLog::end(int64_t step, const Batch* batch, bool updated) 
   const Sizes before = std::exchange(before_, now);
   const int64_t compiled = library_->compilations() - programs_;
   runs_ = library_->runs();
+  if (updated && updates_ == kWarmUp) {
+    const std::string line = memory();
+    if (!line.empty()) log::info(line);
+    return line;
+  }
   if (!warm || compiled <= 0) return "";
   late_ += compiled;
   if (lines_ == kMostLines) return "";

@@ -17,7 +17,9 @@ class CountingLibrary final : public DeviceLibrary {
   int64_t compilations() override { return programs; }
   int64_t runs() override { return started; }
   void seed(int, uint64_t) override {}
+  std::optional<DeviceMemory> memory(int) override { return bytes; }
 
+  std::optional<DeviceMemory> bytes{};
   int64_t programs = 5;  // of what ran before
   int64_t started = 9;
 };
@@ -37,7 +39,7 @@ class CompilationLogTest : public ::testing::Test {
   }
 
   CountingLibrary library_;
-  CompilationLog log_{&library_};
+  CompilationLog log_{&library_, Device(at::kXLA, 0)};
   int64_t step_ = 0;
 };
 
@@ -91,8 +93,17 @@ TEST_F(CompilationLogTest, LogsTenLines) {
   EXPECT_EQ(log_.late(), 11);
 }
 
+TEST_F(CompilationLogTest, TellsOnceHowMuchMemoryIsUsed) {
+  library_.bytes = {.used = 3 << 20, .most = 5 << 20, .limit = int64_t{16} << 30};
+  EXPECT_EQ(step(batch_of(8, 4), 1), "");
+  EXPECT_EQ(step(batch_of(8, 4), 1, false), "");
+  EXPECT_EQ(step(batch_of(8, 4), 1),
+            "xla:0 uses 3.0 MiB of its 16.0 GiB after two steps, and 5.0 MiB at most");
+  EXPECT_EQ(step(batch_of(8, 4), 0), "");
+}
+
 TEST(CompilationLog, DoesNothingWithoutALibrary) {
-  CompilationLog log(nullptr);
+  CompilationLog log(nullptr, at::kCPU);
   EXPECT_EQ(log.begin(), "");
   EXPECT_EQ(log.end(9, nullptr, true), "");
 }

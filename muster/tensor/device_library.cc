@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "muster/base/error.h"
+#include "muster/tensor/device_failure.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -66,6 +67,8 @@ template <typename Call>
 auto told(const std::string& subject, const Call& call) {
   try {
     return call();
+  } catch (const Error&) {
+    throw;
   } catch (const std::exception& error) {
     const auto [message, hint] = message_and_hint(error.what());
     throw Error(ErrorKind::kUnavailable, fmt::format("{}: {}", subject, message), hint);
@@ -123,7 +126,14 @@ void seed_device(Device device, uint64_t seed) {
 void run_recorded(Device device) {
   DeviceLibrary* const library = device_library(device.type());
   if (library == nullptr) return;
-  told(device.str(), [&] { library->run_recorded(device.index()); });
+  told(device.str(), [&] {
+    try {
+      library->run_recorded(device.index());
+    } catch (const std::exception& error) {
+      if (const auto failure = device_failure(device, error)) throw *failure;
+      throw;
+    }
+  });
 }
 
 }  // namespace muster::inline v0_1

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "muster/base/export.h"
@@ -11,6 +12,13 @@
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1 {
+
+// The memory of a device, in bytes.
+struct DeviceMemory {
+  int64_t used = 0;
+  int64_t most = 0;   // that were used at a time, since the process started
+  int64_t limit = 0;  // that can be used
+};
 
 // What such a library does. It throws std::exception with a message and, after a line break, what
 // to do; core makes Errors of these.
@@ -32,12 +40,14 @@ class DeviceLibrary {
   virtual int64_t runs() = 0;
   // The seed of random numbers that operations of LibTorch draw on the device.
   virtual void seed(int device, uint64_t seed) = 0;
+  // nullopt if the runtime does not know it. XLA's runtime for the CPU does not.
+  virtual std::optional<DeviceMemory> memory(int device) = 0;
 };
 
 // A library exports a function of this name and type. The version of LibTorch is "2.9.0". It
 // throws as the functions of DeviceLibrary do.
 using MakeDeviceLibrary = DeviceLibrary* (*)(const char* libtorch_version);
-inline constexpr const char* kMakeDeviceLibrary = "muster_make_device_library_1";
+inline constexpr const char* kMakeDeviceLibrary = "muster_make_device_library_2";
 
 // Loads the library of this kind of device on the first call. Does nothing for a kind that LibTorch
 // has, and for one that no library of Muster adds. Throws NotFound if the library or what it needs
@@ -62,7 +72,7 @@ void shard_rows(const Tensor& tensor);
 // the CPU and GPUs.
 void seed_device(Device device, uint64_t seed);
 // Runs what was recorded for the device. Does nothing for a device that records nothing: the CPU
-// and GPUs. Throws Unavailable with the message of the library.
+// and GPUs. Throws the device_failure() of the library's exception, and Unavailable for others.
 void run_recorded(Device device);
 
 }  // namespace muster::inline v0_1

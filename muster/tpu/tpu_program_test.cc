@@ -7,10 +7,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "muster/base/exit_code.h"
 #include "muster/base/temp_directory.h"
 #include "muster/checkpoint/manager.h"
 #include "muster/launch/subprocess.h"
@@ -119,6 +122,59 @@ TEST_F(TpuProgramTest, ARunContinuesOnTheCpuAndOnOtherChips) {
   train("parts", "tpu", 4, 10);
   train("parts", "one_device", 1, 20);
   EXPECT_LT(largest_difference(train("parts", "tpu", 2, 30), whole), kRounding);
+}
+
+// Python runs this file when it starts. It makes torch_xla report, once and in worker 1, what its
+// runtime reports of a device that was lost.
+constexpr const char* kLosesADevice = R"py(
+import os, sys
+
+def watch(event, arguments):
+    if event != "import" or arguments[0] != "torch_xla._internal.tpu":
+        return
+    library = sys.modules["_XLAC"]
+    if hasattr(library, "watched"):
+        return
+    library.watched = True
+    run, calls = library._xla_step_marker, 0
+
+    def run_or_lose(*arguments, **named):
+        nonlocal calls
+        calls += 1
+        lost = os.environ["LOST_DEVICE"]
+        if calls == 9 and '"index":1' in os.environ["TF_CONFIG"].replace(" ", "") and not os.path.exists(lost):
+            open(lost, "w").close()
+            raise RuntimeError("Bad StatusOr access: UNAVAILABLE: the chip was taken away")
+        return run(*arguments, **named)
+
+    library._xla_step_marker = run_or_lose
+
+sys.addaudithook(watch)
+)py";
+
+TEST_F(TpuProgramTest, ADeviceThatIsLostIsNamedAndTheRunContinues) {
+  const Checkpoint cpu = train("cpu", "one_device", 1);
+  std::filesystem::create_directories(folder_ / "site");
+  std::ofstream(folder_ / "site/sitecustomize.py") << kLosesADevice;
+  const Words variables{"PYTHONPATH=" + (folder_ / "site"), "LOST_DEVICE=" + (folder_ / "lost")};
+  const Words program{"--", binary("mirrored"), "--model_dir=" + (folder_ / "two"),
+                      "--strategy=multi_worker:xla", "--max_steps=30"};
+  Words command{binary("muster"), "run", "--workers=2"};
+  command.insert(command.end(), program.begin(), program.end());
+  const launch::CompletedProcess lost = run(variables, command);
+  EXPECT_EQ(lost.status.code, kExitRestart) << explain(lost.status) << lost.out << lost.err;
+  EXPECT_THAT(lost.out + lost.err,
+              AllOf(HasSubstr("xla:0 failed: UNAVAILABLE: the chip was taken away; after step "),
+                    HasSubstr(" on worker 1"), HasSubstr("continue from the last checkpoint")));
+
+  std::filesystem::remove(folder_ / "lost");
+  std::filesystem::remove_all(folder_ / "two");
+  command.insert(command.begin() + 2, "--restart=1");
+  const launch::CompletedProcess ran = run(variables, command);
+  EXPECT_TRUE(ran.status.ok()) << explain(ran.status) << ran.out << ran.err;
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "lost"));
+  EXPECT_LT(largest_difference(CheckpointManager(folder_ / "two").load_latest()->checkpoint, cpu),
+            kRounding);
 }
 
 // libtpu may be installed or not: the program says what is missing before it starts that.

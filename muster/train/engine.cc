@@ -15,6 +15,7 @@
 #include "muster/distribute/replica_values.h"
 #include "muster/tensor/compilation_log.h"
 #include "muster/tensor/device.h"
+#include "muster/tensor/device_failure.h"
 #include "muster/tensor/finite.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/libtorch_error.h"
@@ -49,12 +50,24 @@ void guarded(Replica& replica, const std::function<void()>& work,
     failing();
     replica.group().fail(error);
   };
+  const auto fail_if_device = [&](const std::exception& error) {
+    const std::optional<Error> failure = device_failure(replica.device(), error);
+    if (!failure) return;
+    const Error told = failure->with_detail(where() + on_replica(replica.place()));
+    fail(told);
+    throw told;
+  };
   try {
     work();
   } catch (const c10::Error& error) {
+    fail_if_device(error);
     const Error told = converted(error, where(), replica.device());
     fail(told);
     throw told;
+  } catch (const std::exception& error) {
+    fail_if_device(error);
+    fail(current_error());
+    throw;
   } catch (...) {
     fail(current_error());
     throw;
@@ -73,7 +86,8 @@ ZeroRowGuard::~ZeroRowGuard() {
 
 Engine::Engine(Replica& replica, int64_t accumulate_steps)
     : replica_(replica),
-      compilations_(std::make_unique<CompilationLog>(device_library(replica.device().type()))),
+      compilations_(std::make_unique<CompilationLog>(device_library(replica.device().type()),
+                                                     replica.device())),
       restored_inputs_(std::make_unique<json>(json::object())) {
   replica_.accumulate(accumulate_steps);
   seed_device(

@@ -1,7 +1,9 @@
 #include "muster/xla/xla_devices.h"
 
+#include <array>
 #include <cstdlib>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -25,7 +27,13 @@ def start():
         raise RuntimeError("this machine has no chip of a TPU, and PJRT_DEVICE is TPU\n"
                            "run the program on a TPU VM or in GKE, or set PJRT_DEVICE=CPU")
     # This makes torch_xla's object of the thread: its current device.
-    torch_xla._XLAC._xla_get_default_device()
+    try:
+        torch_xla._XLAC._xla_get_default_device()
+    except RuntimeError as error:
+        if "No PjRtPlugin registered" not in str(error):
+            raise
+        raise RuntimeError(f"PJRT_DEVICE is {os.environ.get('PJRT_DEVICE')}, and torch_xla has no runtime "
+                           "of that name\nset PJRT_DEVICE=TPU or PJRT_DEVICE=CPU") from None
 
 def count(_):
     start()
@@ -62,6 +70,14 @@ def compilations(_):
 def runs(_):
     return compilations(_) + (torch_xla.debug.metrics.counter_value("CachedCompile") or 0)
 
+# -1 if the runtime does not know it. A number a call: Python's call returns one.
+def memory(packed):
+    name = ("bytes_used", "peak_bytes_used", "bytes_limit")[packed & 3]
+    try:
+        return torch_xla._XLAC._xla_memory_info(f"xla:{packed >> 2}")[name]
+    except (RuntimeError, KeyError):
+        return -1
+
 def seed(packed):
     torch_xla._XLAC._xla_set_rng_seed(packed >> 8, f"xla:{packed & 255}")
 )py";
@@ -94,6 +110,14 @@ class XlaDevices final : public DeviceLibrary {
     // torch_xla takes a seed of 64 bits with a sign; Python's call takes one number for both.
     python_.call("seed", static_cast<int64_t>(((seed >> 9) << 8) | static_cast<uint64_t>(device)));
   }
+  std::optional<DeviceMemory> memory(int device) override {
+    std::array<int64_t, 3> bytes{};
+    for (int64_t i = 0; i < 3; ++i) {
+      bytes[static_cast<size_t>(i)] = python_.call("memory", (int64_t{device} << 2) | i);
+      if (bytes[static_cast<size_t>(i)] < 0) return std::nullopt;
+    }
+    return DeviceMemory{.used = bytes[0], .most = bytes[1], .limit = bytes[2]};
+  }
 
  private:
   int started_by(const char* function) const {
@@ -116,7 +140,7 @@ std::unique_ptr<DeviceLibrary> make_xla_devices(const PythonInstallation& python
 }  // namespace muster::inline v0_1::xla
 
 extern "C" __attribute__((visibility("default"))) muster::DeviceLibrary*
-muster_make_device_library_1(const char* libtorch_version) {
+muster_make_device_library_2(const char* libtorch_version) {
   using namespace muster::xla;
   const char* const given = std::getenv("MUSTER_PYTHON");
   const PythonInstallation python =
