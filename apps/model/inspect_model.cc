@@ -208,7 +208,9 @@ ModelFile read_saved_model(FileSystem& files, const std::string& path) {
       }
     }
   }
-  found.use = "TensorFlow runs it; not supported: running or training it in Muster";
+  found.use =
+      "TensorFlow runs it; Servable, Predictor, muster serve and muster diff too; "
+      "saved_model::load_model() makes a layer of it";
   return found;
 }
 

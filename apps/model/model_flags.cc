@@ -60,7 +60,8 @@ CLI::App* add_diff_command(CLI::App& app, DiffFlags& flags) {
   CLI::App* command = app.add_subcommand(
       "diff", "Find the first step at which two runs differ, or how far two models differ");
   command::add_argument(
-      *command, {"A", &flags.a, "A run: a model_dir or a checkpoint. Or a model: an export, .onnx"})
+      *command, {"A", &flags.a,
+                 "A run: a model_dir or a checkpoint. Or a model: an export, .onnx, SavedModel"})
       ->required();
   command::add_argument(*command, {"B", &flags.b, "Another one of the same kind"})->required();
   command::add_flag(*command, {"json", &flags.json, "Print one JSON document, for programs"});
@@ -85,7 +86,8 @@ CLI::App* add_diff_command(CLI::App& app, DiffFlags& flags) {
       "the records of used examples. Rates are left out.\n"
       "Models: runs both on the same numbers, and shows the largest absolute and relative\n"
       "difference of each output of serving_default. A model is a version that export_model()\n"
-      "wrote, its parent folder, which means the newest version, or an ONNX file.\n"
+      "wrote, its parent folder, which means the newest version, an ONNX file, or the folder of a\n"
+      "SavedModel.\n"
       "Exit codes: 0 equal, 1 they differ, 2 they cannot be compared.\n"
       "\n"
       "Examples:\n"
@@ -99,7 +101,8 @@ CLI::App* add_diff_command(CLI::App& app, DiffFlags& flags) {
 bool is_model(FileSystem& files, const std::string& path) {
   if (path.ends_with(".onnx") || path.ends_with(".pt")) return true;
   const auto is_export = [&](const std::string& folder) {
-    return files.exists(join_path(folder, "signatures.json")).value_or(false);
+    return files.exists(join_path(folder, "signatures.json")).value_or(false) ||
+           files.exists(join_path(folder, "saved_model.pb")).value_or(false);
   };
   if (is_export(path)) return true;
   for (const std::string& name : files.list_directory(path).value_or({})) {

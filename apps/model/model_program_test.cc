@@ -74,6 +74,30 @@ TEST(ModelProgramTest, ModelsAreCompared) {
   EXPECT_EQ(differ.code, 1) << differ.text;
   EXPECT_THAT(differ.text, HasSubstr("the models differ on 3 rows"));
   EXPECT_EQ(run_muster("diff " + a + " " + b + " --tolerance=1").code, 0);
+  const std::string saved = directory / "saved";
+  ASSERT_EQ(run_muster("export saved_model " + a + " " + saved).code, 0);
+  const ShellOutput third = run_muster("diff " + a + " " + saved);
+  EXPECT_EQ(third.code, 0) << third.text;
+  EXPECT_THAT(third.text, HasSubstr("the models are equal on 8 rows"));
+}
+
+// The two columns of the output are equal, so the model says 0 for each row.
+TEST(ModelProgramTest, AnExportWithFewerBitsShowsTheAccuracyOnData) {
+  const TempDirectory directory;
+  write_export(directory / "a");
+  const std::string rows = directory / "rows.safetensors";
+  write_checkpoint(
+      local_file_system(), rows,
+      {.tensors = {{"x", torch::rand({4, 4})}, {"label", torch::tensor({0, 1, 0, 0}, at::kLong)}}});
+  const std::string command = "export onnx " + (directory / "a") + " " + (directory / "m.onnx") +
+                              " --weights=int8 --data=" + rows;
+  const ShellOutput ran = run_muster(command + " --label=label");
+  EXPECT_EQ(ran.code, 0) << ran.text;
+  EXPECT_THAT(ran.text, HasSubstr("y: accuracy 0.75 before, 0.75 after, 4 rows"));
+  const ShellOutput unknown = run_muster(command + " --label=lable");
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.text, HasSubstr("has no array \"lable\""));
+  EXPECT_THAT(run_muster(command).text, HasSubstr("--data and --label belong together"));
 }
 
 TEST(ModelProgramTest, ModelsAreComparedOnGivenInputs) {

@@ -103,13 +103,21 @@ void load_first(serve::ModelVersions& versions, const sigset_t& stop) {
   versions.poll();
 }
 
+// The folder of a SavedModel is one model; other folders have versions.
+std::string served_path(const std::string& directory) {
+  FileSystem& files = file_systems();
+  std::string file = join_path(directory, "saved_model.pb");
+  const bool is_export = files.exists(join_path(directory, "signatures.json")).value_or(false);
+  return !is_export && files.exists(file).value_or(false) ? file : directory;
+}
+
 int run(const ServeFlags& flags) {
   const std::string name = model_name(flags);
   const sigset_t stop = block_stop_signals();
   set_threads(static_cast<int>(flags.threads));
   serve::ServingMetrics metrics;
   serve::ModelVersions versions(
-      flags.directory,
+      served_path(flags.directory),
       [](const std::string& folder) { return std::make_shared<ServableModel>(folder); },
       static_cast<int>(flags.versions), batcher_options(flags), metrics, file_systems());
   load_first(versions, stop);

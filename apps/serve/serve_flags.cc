@@ -87,7 +87,7 @@ std::vector<Flag> network_flags(ServeFlags& flags) {
 void add_serve_flags(CLI::App& app, ServeFlags& flags) {
   command::add_argument(app, {"DIR", &flags.directory,
                               "Folder of exported models, DIR/<number>/, of which the newest is "
-                              "served; or an ONNX file"})
+                              "served; or an ONNX file, or the folder of a SavedModel"})
       ->required();
   for (const Flag& flag : model_flags(flags)) command::add_flag(app, flag);
   for (const Flag& flag : network_flags(flags)) command::add_flag(app, flag);
@@ -113,6 +113,7 @@ void add_serve_flags(CLI::App& app, ServeFlags& flags) {
       "  muster serve model/export/best --name=digits\n"
       "  muster serve model/export/best --name=digits --port=8080 --batch-timeout=2\n"
       "  muster serve model.onnx\n"
+      "  muster serve saved_model --name=digits\n"
       "  curl -d '{\"instances\": [[1, 2, 3]]}' http://127.0.0.1:8501/v1/models/digits:predict");
 }
 

@@ -23,6 +23,7 @@
 #include "muster/data/example.h"
 #include "muster/export/write_servable.h"
 #include "muster/formats/example.h"
+#include "muster/formats/protobuf.h"
 #include "muster/launch/child_process.h"
 #include "muster/tensor/libtorch.h"
 #include "tests/support/raw_connection.h"
@@ -54,6 +55,50 @@ void write_version(const std::string& folder, int number) {
   local_file_system().make_directories(aside).value();
   write_servable(local_file_system(), aside, source);
   std::filesystem::rename(aside, join_path(folder, std::to_string(number)));
+}
+
+using formats::internal::Builder;
+enum class ModelField : uint32_t { k1 = 1, k2, k3, k4, k5, k7 = 7, k8, k11 = 11, k12 };
+using ModelMessage = Builder<ModelField>;
+
+std::string field_of(ModelField field, const std::string& bytes) {
+  ModelMessage to;
+  to.put_bytes(field, bytes);
+  return to.take();
+}
+std::string number_of(ModelField field, int64_t number) {
+  ModelMessage to;
+  to.put_varint(field, number);
+  return to.take();
+}
+
+// The bytes of an ONNX model (onnx.proto).
+std::string onnx_relu() {
+  using enum ModelField;
+  const std::string shape = field_of(k1, field_of(k2, "rows")) + field_of(k1, number_of(k1, 2));
+  const std::string type = field_of(k1, number_of(k1, 1) + field_of(k2, shape));
+  const auto info = [&](const char* name) { return field_of(k1, name) + field_of(k2, type); };
+  const std::string node = field_of(k1, "x") + field_of(k2, "y") + field_of(k4, "Relu");
+  const std::string graph =
+      field_of(k1, node) + field_of(k11, info("x")) + field_of(k12, info("y"));
+  return number_of(k1, 8) + field_of(k7, graph) + field_of(k8, number_of(k2, 17));
+}
+
+// The bytes of a SavedModel (saved_model.proto).
+std::string saved_relu() {
+  using enum ModelField;
+  const std::string x = field_of(k1, "x") + field_of(k2, "Placeholder");
+  const std::string y = field_of(k1, "y") + field_of(k2, "Relu") + field_of(k3, "x");
+  const std::string shape = field_of(k2, number_of(k1, -1)) + field_of(k2, number_of(k1, 2));
+  const auto info = [&](const std::string& name) {
+    return field_of(k1, name) +
+           field_of(k2, field_of(k1, name + ":0") + number_of(k2, 1) + field_of(k3, shape));
+  };
+  const std::string signature = field_of(k1, info("x")) + field_of(k2, info("y")) +
+                                field_of(k3, "tensorflow/serving/predict");
+  const std::string meta = field_of(k2, field_of(k1, x) + field_of(k1, y)) +
+                           field_of(k5, field_of(k1, "serving_default") + field_of(k2, signature));
+  return number_of(k1, 1) + field_of(k2, meta);
 }
 
 // A server in a process of its own.
@@ -130,6 +175,23 @@ TEST_F(ServeProgramTest, AnswersEveryVerb) {
   EXPECT_EQ(metadata["model_spec"]["version"], "3");
   server.child().signal(SIGTERM);
   EXPECT_EQ(server.child().wait_for(60s)->code, 0) << server.log();
+}
+
+// Models of other libraries: y = relu(x) of two numbers, as an ONNX file and as a SavedModel.
+TEST_F(ServeProgramTest, ServesOnnxFilesAndSavedModels) {
+  local_file_system().write_atomically(folder_ / "m.onnx", onnx_relu()).value();
+  local_file_system().make_directories(folder_ / "m").value();
+  local_file_system().write_atomically(folder_ / "m/saved_model.pb", saved_relu()).value();
+  for (const char* model : {"m.onnx", "m"}) {
+    SCOPED_TRACE(model);
+    Server server({folder_ / model});
+    httplib::Client client("127.0.0.1", server.port());
+    client.set_read_timeout(60s);  // the answer of a busy machine
+    EXPECT_EQ(answer(client, "predict", R"({"instances": [[1, -2], [-3, 4]]})"),
+              "{\"predictions\": [[1.0, 0.0], [0.0, 4.0]]}\n");
+    EXPECT_THAT(answer(client, "predict", R"({"instances": [[1, 2, 3]]})"),
+                HasSubstr("input 'x' is float32[-1, 2]"));
+  }
 }
 
 TEST_F(ServeProgramTest, AnAddressOfIpv6StandsInBracketsInAUrl) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "muster/base/bytes.h"
+#include "muster/base/export.h"
 #include "muster/bundles/tensor_bundle.h"
 
 namespace muster::inline v0_1::tensorflow {
@@ -20,6 +21,6 @@ std::map<std::string, std::string> names_in_object_graph(Bytes graph);
 // The keys of all tensors of a checkpoint but the object graph, by name: the name that a variable
 // was made with, if the object graph knows it, else the path of objects to it
 // ("model/layer_with_weights-0/kernel"); else the key. Throws Corrupt if the graph is damaged.
-std::map<std::string, std::string> keys_by_name(const BundleReader& bundle);
+MUSTER_PART_EXPORT std::map<std::string, std::string> keys_by_name(const BundleReader& bundle);
 
 }  // namespace muster::inline v0_1::tensorflow

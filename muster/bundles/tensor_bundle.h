@@ -62,7 +62,7 @@ struct BundleEntry {
 };
 
 // An open checkpoint, whose index has been read and verified.
-class BundleReader {
+class MUSTER_PART_EXPORT BundleReader {
  public:
   // Throws NotFound if there is no "<prefix>.index", Corrupt if the index is damaged, contradicts
   // itself, or names a file that is missing or too short, and InvalidArgument for a file in the

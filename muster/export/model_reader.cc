@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <mutex>
 #include <utility>
 
@@ -11,7 +13,14 @@
 namespace muster::inline v0_1 {
 namespace {
 
-constexpr const char* kOnnxSuffix = ".onnx";
+// Models of a kind, and their name in a folder.
+struct ModelKind {
+  const char* suffix;
+  const char* file;
+  const char* name;
+};
+constexpr std::array kModelKinds = {ModelKind{".onnx", "model.onnx", "an ONNX model"},
+                                    ModelKind{"saved_model.pb", "saved_model.pb", "a SavedModel"}};
 
 struct ModelReaders {
   std::mutex mutex;
@@ -33,10 +42,15 @@ void register_model_reader(ModelReader reader) {
 }
 
 std::string foreign_model(FileSystem& files, const std::string& path) {
-  if (path.ends_with(kOnnxSuffix)) return path;
+  for (const ModelKind& kind : kModelKinds) {
+    if (path.ends_with(kind.suffix)) return path;
+  }
   if (files.exists(join_path(path, internal::kSignaturesFile)).value_or(true)) return "";
-  std::string inside = join_path(path, std::string("model") + kOnnxSuffix);
-  return files.exists(inside).value_or(false) ? inside : "";
+  for (const ModelKind& kind : kModelKinds) {
+    std::string inside = join_path(path, kind.file);
+    if (files.exists(inside).value_or(false)) return inside;
+  }
+  return "";
 }
 
 LoadedModel read_foreign_model(FileSystem& files, const std::string& path) {
@@ -49,10 +63,11 @@ LoadedModel read_foreign_model(FileSystem& files, const std::string& path) {
     }
   }
   if (!reader.read) {
+    const auto* kind = std::ranges::find_if(
+        kModelKinds, [&](const ModelKind& each) { return path.ends_with(each.suffix); });
     throw invalid_argument(
-        fmt::format("{} is an ONNX model, and its reader is in a part that this program is not "
-                    "linked with",
-                    path),
+        fmt::format("{} is {}, and its reader is in a part that this program is not linked with",
+                    path, kind == kModelKinds.end() ? "a model" : kind->name),
         "link the part: find_package(muster COMPONENTS onnx) and target_link_libraries(... "
         "muster::onnx)");
   }

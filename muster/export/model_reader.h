@@ -18,8 +18,10 @@ struct LoadedModel {
   std::map<std::string, Signature> signatures{};  // kServingDefault among them
   // For each signature, the name of each output among the results of `run`.
   std::map<std::string, std::map<std::string, std::string>> outputs{};
-  // Computes all results of a batch; any thread may call it.
-  std::function<std::map<std::string, Tensor>(const std::map<std::string, Tensor>& inputs)> run{};
+  // Computes the results of a batch for a signature; any thread may call it.
+  std::function<std::map<std::string, Tensor>(const std::string& signature,
+                                              const std::map<std::string, Tensor>& inputs)>
+      run{};
   int64_t global_step = 0;
 };
 
@@ -32,8 +34,8 @@ struct ModelReader {
 // Registers a reader, in place of one for the same suffix.
 MUSTER_PART_EXPORT void register_model_reader(ModelReader reader);
 
-// Returns the file that a registered kind of model has at `path`: `path` itself, or model.onnx in
-// the folder `path` without an export of Muster; empty if there is none.
+// Returns the file that a registered kind of model has at `path`: `path` itself, or model.onnx or
+// saved_model.pb in the folder `path` without an export of Muster; empty if there is none.
 std::string foreign_model(FileSystem& files, const std::string& path);
 // Reads it. Throws InvalidArgument, with the part to link, if no part that this program links reads
 // such files.

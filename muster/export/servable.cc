@@ -69,7 +69,7 @@ struct Servable::Impl {
   std::optional<data::ExampleParser> parser{};
   std::map<std::string, internal::TextIds> texts{};
   // Computes instead of the module, if the model is of another kind.
-  std::function<Tensors(const Tensors&)> foreign{};
+  std::function<Tensors(const std::string& signature, const Tensors&)> foreign{};
 
   Impl(const std::string& folder, FileSystem& files) : directory(folder) {
     const std::string file = foreign_model(files, directory);
@@ -286,7 +286,7 @@ struct Servable::Impl {
   Tensors compute(const Call& call, const Tensors& inputs) const {
     const torch::NoGradGuard no_grad;
     check(call, inputs);
-    if (foreign) return outputs_of_foreign(call, foreign(inputs));
+    if (foreign) return outputs_of_foreign(call, foreign(*call.name, inputs));
     torch::jit::Stack stack;
     stack.reserve(inputs.size() + 1);
     for (const auto& [name, tensor] : inputs) stack.emplace_back(tensor);
@@ -413,7 +413,7 @@ std::vector<int64_t> model_versions(const std::string& directory, FileSystem* fi
 }
 
 std::vector<int64_t> internal::numbered_folders(FileSystem& files, const std::string& directory) {
-  if (directory.ends_with(".onnx")) return {};  // a file
+  if (directory.ends_with(".onnx") || directory.ends_with(".pb")) return {};  // a file
   const Result<std::vector<DirectoryEntry>> entries = files.list_entries(directory);
   if (!entries.ok() && entries.error().kind() == ErrorKind::kNotFound) return {};
   std::vector<int64_t> versions;

@@ -1,18 +1,14 @@
 #include "muster/imports/onnx_import.h"
 
-#include <fmt/format.h>
-
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "muster/base/error.h"
 #include "muster/base/missing_file.h"
-#include "muster/base/printable.h"
 #include "muster/base/strings.h"
 #include "muster/export/model_reader.h"
-#include "muster/imports/internal/graph_run.h"
-#include "muster/imports/internal/imported_graph.h"
-#include "muster/tensor/libtorch.h"
+#include "muster/imports/internal/imported_layer.h"
+#include "muster/imports/internal/onnx_graph.h"
 
 // A program that links the part refers to this name, so that the linker takes this file out of the
 // archive.
@@ -24,11 +20,10 @@ const int muster_imports_linked = 1;
 namespace muster::inline v0_1::onnx {
 namespace {
 
-using internal::GraphRun;
 using internal::ImportedInfo;
 using internal::ImportedModel;
+using internal::ModelPtr;
 using nlohmann::json;
-using ModelPtr = std::shared_ptr<const ImportedModel>;
 
 ModelPtr read_model(FileSystem& files, const std::string& path) {
   const auto file = open_named_file(files, path).value();
@@ -37,67 +32,8 @@ ModelPtr read_model(FileSystem& files, const std::string& path) {
     throw corrupt(path + " has 2 GB or more: that is no ONNX file",
                   "weights of such a size are external data");
   }
-  return std::make_shared<const ImportedModel>(files.read_file(path).value(),
-                                               internal::ModelPlace{&files, path});
-}
-
-// Throws InvalidArgument if the tensor is not what the file says.
-void check_input(const ImportedModel& model, const ImportedInfo& info, const Tensor& given) {
-  bool fits = given.scalar_type() == info.dtype;
-  if (info.has_shape) fits = fits && given.dim() == static_cast<int64_t>(info.shape.size());
-  for (size_t axis = 0; fits && axis < info.shape.size(); ++axis)
-    fits = info.shape[axis] < 0 || given.size(static_cast<int64_t>(axis)) == info.shape[axis];
-  if (fits) return;
-  throw invalid_argument(fmt::format(
-      "{}: the input \"{}\" is {}, it takes {}", model.place.path, printable(info.name),
-      describe(given), TensorInfo{.dtype = info.dtype, .shape = info.shape}.describe()));
-}
-
-class OnnxLayer final : public LayerImpl {
- public:
-  OnnxLayer(ModelPtr model, const LoadModelOptions& options)
-      : LayerImpl("onnx_model", options.name), model_(std::move(model)) {
-    for (const auto& weight : model_->weights)
-      trains_.push_back(weight.trainable && (!options.trainable || options.trainable(weight.name)));
-  }
-
-  LayerOutputs call(const LayerInputs& inputs, CallContext& context) const override {
-    if (inputs.tensors.size() != model_->inputs.size() || !inputs.state.empty()) {
-      throw invalid_argument(fmt::format("{} takes {} inputs, {} are given", model_->place.path,
-                                         model_->inputs.size(), inputs.tensors.size()));
-    }
-    for (size_t i = 0; i < model_->inputs.size(); ++i)
-      check_input(*model_, model_->inputs[i], inputs.tensors[i]);
-    std::vector<Tensor> weights(model_->weights.size());
-    int slot = 0;
-    for (size_t i = 0; i < weights.size(); ++i) {
-      const internal::ImportedWeight& weight = model_->weights[i];
-      if (!weight.is_variable) continue;
-      weights[i] = context.variable(identity(), slot++, [&] { return spec_of(i); });
-    }
-    return {.tensors = GraphRun(*model_, weights).run(inputs.tensors)};
-  }
-
- private:
-  VariableSpec spec_of(size_t index) const {
-    const internal::ImportedWeight& weight = model_->weights[index];
-    return {.name = weight.name,
-            .shape = weight.value.sizes().vec(),
-            .dtype = weight.value.scalar_type(),
-            .initializer = [value = weight.value](const Shape&, DType,
-                                                  RandomKey) { return value.clone(); },
-            .trainable = trains_[index]};
-  }
-
-  const ModelPtr model_;
-  std::vector<bool> trains_;  // for each weight
-};
-
-std::vector<std::pair<std::string, TensorInfo>> infos_of(const std::vector<ImportedInfo>& infos) {
-  std::vector<std::pair<std::string, TensorInfo>> all;
-  for (const ImportedInfo& info : infos)
-    all.emplace_back(info.name, TensorInfo{.dtype = info.dtype, .shape = info.shape});
-  return all;
+  return std::make_shared<const ImportedModel>(
+      internal::read_onnx_graph(files.read_file(path).value(), {&files, path}));
 }
 
 // What Muster wrote into the file about signatures, if it did.
@@ -140,14 +76,9 @@ LoadedModel load_for_serving(FileSystem& files, const std::string& path) {
   const ModelPtr model = read_model(files, path);
   LoadedModel loaded;
   Signature& signature = loaded.signatures[kServingDefault];
-  for (const ImportedInfo& info : model->inputs) {
-    if (!info.has_shape || info.shape.empty()) {
-      throw invalid_argument(fmt::format("not supported: {}: the input \"{}\" has no batch axis",
-                                         path, printable(info.name)),
-                             "load it with onnx::load_model(), which returns a layer");
-    }
+  internal::check_batch_axes(*model, "onnx::load_model()");
+  for (const ImportedInfo& info : model->inputs)
     signature.inputs[info.name] = {.dtype = info.dtype, .shape = info.shape};
-  }
   for (const ImportedInfo& info : model->outputs) {
     signature.outputs[info.name] = {.dtype = info.dtype, .shape = info.shape};
     loaded.outputs[kServingDefault][info.name] = info.name;
@@ -155,15 +86,9 @@ LoadedModel load_for_serving(FileSystem& files, const std::string& path) {
   add_signatures(*model, loaded);
   const auto step = model->metadata.find("muster.global_step");
   if (step != model->metadata.end()) loaded.global_step = parse_int(step->second).value_or(0);
-  std::vector<Tensor> weights;
-  for (const auto& weight : model->weights) weights.push_back(weight.value);
-  loaded.run = [model, weights](const std::map<std::string, Tensor>& inputs) {
-    std::vector<Tensor> given;
-    for (const ImportedInfo& info : model->inputs) given.push_back(inputs.at(info.name));
-    const std::vector<Tensor> outputs = GraphRun(*model, weights).run(given);
-    std::map<std::string, Tensor> named;
-    for (size_t i = 0; i < outputs.size(); ++i) named[model->outputs[i].name] = outputs[i];
-    return named;
+  loaded.run = [call = internal::function_of(model)](const std::string& /*signature*/,
+                                                     const std::map<std::string, Tensor>& inputs) {
+    return call(inputs);
   };
   return loaded;
 }
@@ -177,13 +102,10 @@ LoadedModel load_for_serving(FileSystem& files, const std::string& path) {
 
 OnnxModel load_model(FileSystem& files, const std::string& path, const LoadModelOptions& options) {
   const ModelPtr model = read_model(files, path);
-  OnnxModel loaded{.layer = Layer(std::make_shared<OnnxLayer>(model, options)),
-                   .inputs = infos_of(model->inputs),
-                   .outputs = infos_of(model->outputs)};
-  for (const auto& weight : model->weights) {
-    if (weight.is_variable) loaded.weights[weight.name] = weight.value;
-  }
-  return loaded;
+  return {.layer = internal::layer_of(model, "onnx_model", options.name, options.trainable),
+          .inputs = internal::infos_of(model->inputs),
+          .outputs = internal::infos_of(model->outputs),
+          .weights = internal::weights_of(*model)};
 }
 
 }  // namespace muster::inline v0_1::onnx

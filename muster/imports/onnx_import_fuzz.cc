@@ -3,7 +3,7 @@
 #include <onnx/onnx_pb.h>
 
 #include "muster/base/error.h"
-#include "muster/imports/internal/imported_graph.h"
+#include "muster/imports/internal/onnx_graph.h"
 #include "muster/tensor/libtorch.h"
 #include "tests/fuzz/meter.h"
 #include "tests/fuzz/target.h"
@@ -96,8 +96,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   // node that names its operation and its result takes about as much.
   const fuzz::Meter meter(kParseFixedBytes + 200 * size);
   try {
-    const muster::onnx::internal::ImportedModel model(bytes,
-                                                      {&local_file_system(), "/nowhere/m.onnx"});
+    const muster::onnx::internal::ImportedModel model =
+        muster::onnx::internal::read_onnx_graph(bytes, {&local_file_system(), "/nowhere/m.onnx"});
     for (const auto& node : model.graph.nodes) {
       for (const size_t slot : node.inputs)
         fuzz::require(slot == muster::onnx::internal::kNoSlot || slot < model.slots,

@@ -23,7 +23,7 @@ ModelVersions::ModelVersions(std::string directory, Load load, int keep,
                              const BatcherOptions& options, ServingMetrics& metrics,
                              FileSystem& files)
     : directory_(std::move(directory)),
-      is_file_(directory_.ends_with(".onnx")),
+      is_file_(directory_.ends_with(".onnx") || directory_.ends_with(".pb")),
       load_(std::move(load)),
       keep_(keep),
       options_(options),

@@ -45,8 +45,8 @@ class ModelVersions {
   using Load = std::function<std::shared_ptr<Model>(const std::string& folder)>;
 
   // `directory` holds a folder for each version, called by a decimal number: the greatest is the
-  // newest. Or it is an .onnx file, which is version 1. The newest `keep` that can be loaded are
-  // served. What is given must outlive this.
+  // newest. Or it is an .onnx or a .pb file, which is version 1. The newest `keep` that can be
+  // loaded are served. What is given must outlive this.
   ModelVersions(std::string directory, Load load, int keep, const BatcherOptions& options,
                 ServingMetrics& metrics, FileSystem& files = local_file_system());
   ~ModelVersions();

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -20,8 +19,8 @@
 #include "muster/bundles/tensor_bundle.h"
 #include "muster/bundles/variable_names.h"
 #include "muster/checkpoint/checkpoint_format.h"
-#include "muster/checkpoint/widened_tensor.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/tensorflow/bundle_tensor.h"
 
 // A program that links the part refers to this name, so that the linker takes this file out of the
 // archive.
@@ -41,35 +40,6 @@ namespace {
 // How much of a tensor is read at a time if it is not needed as a whole, in bytes.
 constexpr uint64_t kWindow = uint64_t{4} << 20;
 
-// A dtype in the files, and its dtype in Muster.
-struct DtypeRow {
-  BundleDtype theirs;
-  DType ours;
-  bool as_it_is;  // the bytes are the same
-};
-constexpr std::array<DtypeRow, 15> kDtypes = {{
-    {BundleDtype::kFloat, at::kFloat, true},
-    {BundleDtype::kDouble, at::kDouble, true},
-    {BundleDtype::kInt32, at::kInt, true},
-    {BundleDtype::kUint8, at::kByte, true},
-    {BundleDtype::kInt16, at::kShort, true},
-    {BundleDtype::kInt8, at::kChar, true},
-    {BundleDtype::kComplex64, at::kComplexFloat, true},
-    {BundleDtype::kInt64, at::kLong, true},
-    {BundleDtype::kBool, at::kBool, true},
-    {BundleDtype::kBfloat16, at::kBFloat16, true},
-    {BundleDtype::kComplex128, at::kComplexDouble, true},
-    {BundleDtype::kHalf, at::kHalf, true},
-    {BundleDtype::kUint16, at::kInt, false},
-    {BundleDtype::kUint32, at::kLong, false},
-    {BundleDtype::kUint64, at::kLong, false},
-}};
-
-const DtypeRow* row_of(BundleDtype dtype) {
-  const auto* row = std::ranges::find(kDtypes, dtype, &DtypeRow::theirs);
-  return row == kDtypes.end() ? nullptr : row;
-}
-
 MutableBytes bytes_of_tensor(Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()};
 }
@@ -82,7 +52,7 @@ class TensorflowCheckpoint final : public CheckpointReader {
     std::vector<std::string> left_out;
     for (const auto& [name, key] : keys) {
       const BundleDtype dtype = bundle_.entries().at(key).dtype;
-      if (row_of(dtype) != nullptr) {
+      if (row_of_dtype(dtype) != nullptr) {
         theirs.insert(name);
       } else {
         left_out.push_back(fmt::format("'{}' ({})", name, describe(dtype)));
@@ -119,7 +89,7 @@ class TensorflowCheckpoint final : public CheckpointReader {
     std::map<std::string, TensorSpec> specs;
     for (const auto& [name, key] : keys_) {
       const BundleEntry& entry = bundle_.entries().at(key);
-      specs[name] = {entry.shape, row_of(entry.dtype)->ours};
+      specs[name] = {entry.shape, row_of_dtype(entry.dtype)->ours};
     }
     for (const std::string& name : counts_) specs[name] = {{}, at::kLong};
     specs[kGlobalStep] = {{}, at::kLong};
@@ -140,11 +110,11 @@ class TensorflowCheckpoint final : public CheckpointReader {
                                          name, muster::describe(shape), bundle_.prefix()));
     }
     const BundleEntry& entry = bundle_.entries().at(key);
-    if (!row_of(entry.dtype)->as_it_is || !has_whole_rows(entry))
+    if (!row_of_dtype(entry.dtype)->as_it_is || !has_whole_rows(entry))
       return read_key(name, key).slice(0, begin, end).clone();
     Shape sizes = shape;
     sizes[0] = end - begin;
-    Tensor rows = torch::empty(sizes, row_of(entry.dtype)->ours);
+    Tensor rows = torch::empty(sizes, row_of_dtype(entry.dtype)->ours);
     if (rows.nbytes() == 0) return rows;
     const uint64_t row_bytes = rows.nbytes() / static_cast<uint64_t>(sizes[0]);
     for (const BundlePiece& piece : entry.pieces) {
@@ -184,30 +154,7 @@ class TensorflowCheckpoint final : public CheckpointReader {
   }
 
   Tensor read_key(const std::string& name, const std::string& key) const {
-    const BundleEntry& entry = bundle_.entries().at(key);
-    if (entry.pieces.size() == 1) return read_piece(name, entry, entry.pieces.front());
-    // Parts that overlap leave a gap, which shows no old memory.
-    Tensor all = torch::zeros(entry.shape, row_of(entry.dtype)->ours);
-    for (const BundlePiece& piece : entry.pieces) {
-      Tensor part = all;
-      for (size_t axis = 0; axis < piece.shape.size(); ++axis)
-        part = part.narrow(static_cast<int64_t>(axis), piece.begin[axis], piece.shape[axis]);
-      part.copy_(read_piece(name, entry, piece));
-    }
-    return all;
-  }
-
-  Tensor read_piece(const std::string& name, const BundleEntry& entry,
-                    const BundlePiece& piece) const {
-    const DtypeRow& row = *row_of(entry.dtype);
-    if (row.as_it_is) {
-      Tensor tensor = torch::empty(piece.shape, row.ours);
-      bundle_.read(name, piece, bytes_of_tensor(tensor));
-      return tensor;
-    }
-    std::string bytes(piece.bytes, '\0');
-    bundle_.read(name, piece, std::as_writable_bytes(std::span(bytes)));
-    return widened_tensor(bytes_of(bytes), element_bytes(entry.dtype), piece.shape, name);
+    return read_bundle_tensor(bundle_, name, bundle_.entries().at(key));
   }
 
   // Reads a piece a little at a time; the first time only.

@@ -61,6 +61,19 @@ std::map<std::string, Tensor> batch_at(const std::string& path) {
   return tensors;
 }
 
+// The inputs of a signature: those that are for it alone, "in/SIGNATURE/NAME", or all, "in/NAME".
+Servable::Tensors inputs_for(const std::string& signature,
+                             const std::map<std::string, Tensor>& numbers) {
+  Servable::Tensors inputs;
+  for (const std::string& prefix : {"in/" + signature + "/", std::string("in/")}) {
+    for (const auto& [name, value] : numbers) {
+      if (name.starts_with(prefix)) inputs[name.substr(prefix.size())] = value;
+    }
+    if (!inputs.empty()) break;
+  }
+  return inputs;
+}
+
 // The first difference of a test; nothing if there is none.
 std::optional<std::string> run_node_test(const std::string& folder) {
   const Element arrays = data::load_npz(join_path(folder, "arrays.npz"));
@@ -93,16 +106,13 @@ std::optional<std::string> run_node_test(const std::string& folder) {
 
 }  // namespace
 
-std::vector<std::string> import_differences(const std::string& folder) {
-  const Servable model(join_path(folder, "model.onnx"));
+std::vector<std::string> import_differences(const std::string& folder, const std::string& file) {
+  const Servable model(join_path(folder, file));
   std::vector<std::string> lines;
   for (const int rows : {1, 2, 7}) {
-    Servable::Tensors inputs;
     const std::map<std::string, Tensor> numbers = batch_at(join_path(folder, std::to_string(rows)));
-    for (const auto& [name, value] : numbers) {
-      if (name.starts_with("in/")) inputs[name.substr(3)] = value;
-    }
     for (const auto& [signature, about] : model.signatures()) {
+      const Servable::Tensors inputs = inputs_for(signature, numbers);
       for (const auto& [name, got] : model.run(signature, inputs)) {
         const Tensor& expected = numbers.at("out/" + signature + "/" + name);
         const double largest =

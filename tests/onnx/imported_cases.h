@@ -1,5 +1,5 @@
-// ONNX models that come back: what they compute in Muster, next to what they should.
-// Thread safety: free functions; one thread.
+// ONNX models and SavedModels that come back: what they compute in Muster, next to what they
+// should. Thread safety: free functions; one thread.
 #pragma once
 
 #include <map>
@@ -8,9 +8,10 @@
 
 namespace muster::inline v0_1 {
 
-// Runs "<folder>/model.onnx" on the batches that write_batches() of exported_cases.h wrote there.
-// Returns a line for each output that differs by more than 1e-5 of its largest number, or of 1.
-std::vector<std::string> import_differences(const std::string& folder);
+// Runs "<folder>/<file>", model.onnx or saved_model.pb, on the batches that write_batches() of
+// exported_cases.h or a script of tools/peers wrote there. Returns a line for each output that
+// differs by more than 1e-5 of its largest number, or of 1.
+std::vector<std::string> import_differences(const std::string& folder, const std::string& file);
 
 // What became of the tests that tools/peers/onnx_node_tests.py wrote.
 struct NodeTests {

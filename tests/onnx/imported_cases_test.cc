@@ -1,4 +1,5 @@
-// What Muster exports as ONNX comes back and computes the same; ONNX models train and are served.
+// What Muster exports as ONNX and as a SavedModel comes back and computes the same; such models
+// train and are served.
 // ./dev check onnx looks at more models.
 #include "tests/onnx/imported_cases.h"
 
@@ -14,6 +15,7 @@
 #include "muster/export/write_servable.h"
 #include "muster/files/file_systems.h"
 #include "muster/imports/onnx_import.h"
+#include "muster/imports/saved_model_import.h"
 #include "muster/keras/model.h"
 #include "muster/layers/bidirectional.h"
 #include "muster/layers/dense.h"
@@ -24,6 +26,7 @@
 #include "muster/layers/sequential.h"
 #include "muster/layers/step_context.h"
 #include "muster/onnx/onnx_model.h"
+#include "muster/savedmodel/saved_model.h"
 #include "muster/tensor/libtorch.h"
 #include "tests/onnx/exported_cases.h"
 
@@ -40,8 +43,10 @@ class ImportedCasesTest : public ::testing::Test {
   // Converts the export in a folder; what comes back must compute the same.
   static void expect_same_back(const std::string& folder) {
     (void)onnx::export_onnx(file_systems(), folder, join_path(folder, "model.onnx"));
+    (void)saved_model::export_saved_model(file_systems(), folder, folder);
     write_batches(folder);
-    EXPECT_THAT(import_differences(folder), IsEmpty());
+    EXPECT_THAT(import_differences(folder, "model.onnx"), IsEmpty());
+    EXPECT_THAT(import_differences(folder, "saved_model.pb"), IsEmpty());
   }
   // Saves a network of two layers, [3] -> [2].
   std::string save_network() const {
@@ -168,6 +173,28 @@ TEST_F(ImportedCasesTest, ALayerTrainsOnAndIsExportedAgain) {
                     .run(kServingDefault, {{"x", rows}})
                     .begin()
                     ->second.allclose(trained, 1e-5, 1e-6));
+}
+
+TEST_F(ImportedCasesTest, ASavedModelTrainsOn) {
+  const SymbolicTensor x = Input({3}, {.name = "x"});
+  keras::Model first(Functional({x}, {Dense(2)(Dense(8, {.activation = activations::tanh})(x))}));
+  const std::string folder = directory_ / "saved";
+  first.save(folder + "/saved_model.pb");
+  const saved_model::SavedModel loaded =
+      saved_model::load_model(file_systems(), folder, {.name = "old"});
+  EXPECT_EQ(loaded.weights.size(), 4U);
+  keras::Model model(Functional({x}, {loaded.layer(x)}));
+  const Tensor rows = torch::arange(48, at::kFloat).sin().reshape({16, 3});
+  EXPECT_TRUE(model.predict(rows).allclose(first.predict(rows), 1e-5, 1e-6));
+  Predictor predictor(folder);
+  EXPECT_TRUE(predictor.predict({{"x", rows[0]}})
+                  .begin()
+                  ->second.allclose(first.predict(rows)[0], 1e-5, 1e-6));
+
+  model.compile({.optimizer = "sgd", .loss = keras::MeanSquaredError()});
+  const keras::History history = model.fit(Element(rows), Element(torch::zeros({16, 2})),
+                                           {.epochs = 5, .verbose = keras::Verbose::kSilent});
+  EXPECT_LT(history["loss"].back(), 0.9 * history["loss"].front());
 }
 
 TEST_F(ImportedCasesTest, AWeightMayBeFrozen) {

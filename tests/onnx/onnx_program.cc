@@ -84,20 +84,23 @@ int compare_imports(const std::string& out) {
   int failed = 0, models = 0;
   const std::function<void(const std::string&, const std::string&)> look =
       [&](const std::string& folder, const std::string& name) {
-        if (file_systems().exists(join_path(folder, "model.onnx")).value()) {
+        bool is_model = false;
+        for (const char* file : {"model.onnx", "saved_model.pb"}) {
+          if (!file_systems().exists(join_path(folder, file)).value()) continue;
+          is_model = true;
           ++models;
-          failed += failure_of(name, [&] {
-            for (const std::string& line : import_differences(folder))
+          failed += failure_of(name + "/" + file, [&] {
+            for (const std::string& line : import_differences(folder, file))
               throw std::runtime_error("DIFFERS " + line);
           });
-          return;
         }
+        if (is_model) return;
         for (const DirectoryEntry& entry : file_systems().list_entries(folder).value()) {
           if (entry.info.is_directory) look(join_path(folder, entry.name), name + "/" + entry.name);
         }
       };
   look(out, "");
-  std::printf("Muster: %d ONNX models, %d differ\n", models, failed);
+  std::printf("Muster: %d models, %d differ\n", models, failed);
   return models == 0 ? 1 : failed;
 }
 

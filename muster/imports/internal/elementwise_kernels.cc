@@ -1,5 +1,6 @@
 // Operations on each number, comparisons and conversions.
 #include "muster/imports/internal/kernels.h"
+#include "muster/imports/internal/tensor_reader.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::onnx::internal {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
@@ -87,7 +88,11 @@ std::vector<Tensor> GraphRun::run(const std::vector<Tensor>& inputs) {
   if (!inputs.empty()) device_ = inputs.front().device();
   run(model_.graph);
   std::vector<Tensor> outputs;
-  for (const size_t slot : model_.graph.outputs) outputs.push_back(tensor_of(values_[slot]));
+  for (const size_t slot : model_.graph.outputs) {
+    outputs.push_back(tensor_of(values_[slot]));
+    if (!outputs.back().defined())
+      throw invalid_argument(model_.place.path + ": an output is a list of tensors");
+  }
   return outputs;
 }
 
@@ -102,6 +107,7 @@ std::vector<RunValue> GraphRun::run(const ImportedGraph& graph,
 
 Tensor GraphRun::tensor_of(const RunValue& value) const {
   const Tensor& tensor = value.tensor;
+  if (!tensor.defined()) return tensor;
   if (value.known && value.follows_size && tracing_ && is_tracing()) return of_sizes(tensor);
   return value.known && !device_.is_cpu() ? tensor.to(device_) : tensor;
 }
@@ -129,11 +135,13 @@ void GraphRun::run(const ImportedNode& node) {
   // Its shape follows sizes, so the trace must have the operation.
   if (tracing_ && node.kernel->sized && follows) known = false;
   std::vector<Tensor> results;
+  std::vector<RunValue> given;
   bool knows_sizes = false;
   const auto compute = [&](bool widens) {
     NodeRun call(node, *this, widens);
     results = node.kernel->run(call);
     knows_sizes = call.knows_sizes();
+    given = std::move(call.given());
   };
   {
     std::optional<Apart> apart;
@@ -145,6 +153,10 @@ void GraphRun::run(const ImportedNode& node) {
   }
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i] == kNoSlot) continue;
+    if (i < given.size()) {
+      values_[node.outputs[i]] = std::move(given[i]);
+      continue;
+    }
     if (i >= results.size() || !results[i].defined())
       refuse_attribute(node, "it has more outputs than it makes");
     values_[node.outputs[i]] = {results[i], known || knows_sizes, follows || knows_sizes};

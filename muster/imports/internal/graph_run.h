@@ -1,4 +1,4 @@
-// Runs the graph of an ONNX model once. For sources alone. Thread safety: one thread.
+// Runs the graph of a model once. For sources alone. Thread safety: one thread.
 #pragma once
 
 #include <ATen/TracerMode.h>
@@ -28,6 +28,7 @@ class GraphRun {
   // For nodes with graphs: runs one, whose inputs have these values; returns its outputs.
   std::vector<RunValue> run(const ImportedGraph& graph, const std::vector<RunValue>& inputs);
   const RunValue& value(size_t slot) const { return values_[slot]; }
+  const ImportedModel& model() const { return model_; }
   // As a tensor to compute with: on the device of the weights. A known number that follows a size
   // becomes one that a trace follows.
   Tensor tensor_of(const RunValue& value) const;

@@ -1,24 +1,29 @@
-// An ONNX model, read and checked, with the kernel of each node. For sources alone. Thread safety:
-// immutable after construction.
+// A model of another library, read and checked, with the kernel of each node. For sources alone.
+// Thread safety: values; immutable after they were read.
 #pragma once
-
-#include <onnx/onnx_pb.h>
 
 #include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "muster/imports/internal/tensor_reader.h"
+#include "muster/base/file_system.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1::onnx::internal {
 
 struct ImportedGraph;
 struct Kernel;
+
+// Where a model is from: its path names it in errors, and its other files are next to it.
+struct ModelPlace {
+  FileSystem* files = nullptr;
+  std::string path{};
+};
 
 // The place of a value while the model runs; the graphs in nodes share the places of the model.
 inline constexpr size_t kNoSlot = static_cast<size_t>(-1);
@@ -30,9 +35,9 @@ struct ImportedAttribute {
   std::vector<int64_t> integers{};
   std::vector<double> numbers{};
   std::vector<std::string> texts{};
+  std::vector<Shape> shapes{};
   Tensor tensor{};
   std::shared_ptr<const ImportedGraph> graph{};
-  ::onnx::AttributeProto_AttributeType type{};
 };
 
 struct ImportedNode {
@@ -71,17 +76,20 @@ struct ImportedInfo {
 };
 
 struct ImportedModel {
-  // Throws Corrupt for bytes that are no ONNX model, or one that contradicts itself: a node that
-  // takes what no earlier node makes, two values of one name, sizes that do not fit their bytes.
-  // Throws InvalidArgument ("not supported: ...") with the node for what Muster does not run.
-  ImportedModel(const std::string& bytes, const ModelPlace& place);
-
   ModelPlace place;
+  const char* format = "ONNX";         // for errors
+  const char* runner = "onnxruntime";  // what runs any model of this format
   ImportedGraph graph{};
   std::vector<ImportedWeight> weights{};
   std::vector<ImportedInfo> inputs{}, outputs{};
   std::map<std::string, std::string> metadata{};
   size_t slots = 0;
 };
+
+// Adds the places that a node reads, and those that its graphs read or give.
+void collect_uses(const ImportedNode& node, std::set<size_t>& uses);
+// Sets last_uses of the nodes of a graph, so that tensors that nothing reads any more give their
+// memory back.
+void note_last_uses(ImportedGraph& graph);
 
 }  // namespace muster::inline v0_1::onnx::internal

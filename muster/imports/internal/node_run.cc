@@ -18,8 +18,9 @@ NodeRun::NodeRun(const ImportedNode& node, GraphRun& graph, bool widens)
     : node_(node), graph_(graph), widens_(widens) {}
 
 bool NodeRun::has(size_t input) const {
-  return input < node_.inputs.size() && node_.inputs[input] != kNoSlot &&
-         graph_.value(node_.inputs[input]).tensor.defined();
+  if (input >= node_.inputs.size() || node_.inputs[input] == kNoSlot) return false;
+  const RunValue& value = graph_.value(node_.inputs[input]);
+  return value.tensor.defined() || value.list != nullptr;
 }
 
 const RunValue& NodeRun::value(size_t input) const {
@@ -29,11 +30,13 @@ const RunValue& NodeRun::value(size_t input) const {
 
 Tensor NodeRun::in(size_t input) const {
   const Tensor given = graph_.tensor_of(value(input));
+  require(given.defined(), "an input is a list of tensors");
   return widens_ && has_16_bits(given.scalar_type()) ? given.to(at::kFloat) : given;
 }
 
 std::vector<int64_t> NodeRun::integers(size_t input) const {
   const Tensor& given = value(input).tensor;
+  require(given.defined(), "an input is a list of tensors");
   const Apart apart;
   const Tensor numbers = given.detach().to(at::kCPU, at::kLong).contiguous();
   const auto* begin = numbers.data_ptr<int64_t>();
@@ -48,7 +51,7 @@ int64_t NodeRun::integer(size_t input) const {
 
 double NodeRun::number(size_t input) const {
   const Tensor& given = value(input).tensor;
-  require(given.numel() == 1, "an input is not one number");
+  require(given.defined() && given.numel() == 1, "an input is not one number");
   const Apart apart;
   return *given.detach().to(at::kCPU, at::kDouble).contiguous().data_ptr<double>();
 }
@@ -93,8 +96,10 @@ std::vector<int64_t> NodeRun::axes(size_t input, int64_t rank) const {
 }
 
 void NodeRun::refuse(const std::string& what) const {
-  throw invalid_argument(fmt::format("not supported: ONNX: the node {} {}", node_.label, what),
-                         "run the file in onnxruntime, or export the model with other operations");
+  const ImportedModel& model = graph_.model();
+  throw invalid_argument(
+      fmt::format("not supported: {}: the node {} {}", model.format, node_.label, what),
+      fmt::format("run the file in {}, or export the model with other operations", model.runner));
 }
 
 void NodeRun::require(bool good, const char* what) const {

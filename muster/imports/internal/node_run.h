@@ -1,4 +1,4 @@
-// One node of an ONNX model while it runs. For sources alone. Thread safety: one thread.
+// One node of a model while it runs. For sources alone. Thread safety: one thread.
 //
 // Constants and sizes are known values: what is computed of them alone is computed apart from
 // autograd and from a trace, as plain numbers, so that a trace of the model follows the sizes of
@@ -6,7 +6,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "muster/imports/internal/imported_graph.h"
@@ -19,6 +21,8 @@ struct RunValue {
   Tensor tensor{};
   bool known = false;         // made of constants and sizes alone; then it is on the CPU
   bool follows_size = false;  // made of sizes
+  // A list of tensors instead of a tensor; an element may be undefined. Lists are never known.
+  std::shared_ptr<const std::vector<Tensor>> list{};
 };
 
 class GraphRun;
@@ -67,6 +71,10 @@ class NodeRun {
   void know_sizes() { knows_sizes_ = true; }
   bool knows_sizes() const { return knows_sizes_; }
 
+  // Gives all results as values, and not as the tensors that the kernel returns.
+  void give(std::vector<RunValue> values) { given_ = std::move(values); }
+  std::vector<RunValue>& given() { return given_; }
+
   // Throws InvalidArgument ("not supported: ...") with the node.
   [[noreturn]] void refuse(const std::string& what) const;
   // Throws InvalidArgument with the node unless `good`.
@@ -77,6 +85,7 @@ class NodeRun {
   GraphRun& graph_;
   const bool widens_;
   bool knows_sizes_ = false;
+  std::vector<RunValue> given_;
 };
 
 // float16 and bfloat16.

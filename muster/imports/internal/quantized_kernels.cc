@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "muster/imports/internal/kernels.h"
+#include "muster/imports/internal/tensor_reader.h"
 #include "muster/imports/internal/window_form.h"
 #include "muster/tensor/libtorch.h"
 

@@ -5,6 +5,8 @@
 
 #include "muster/imports/internal/graph_run.h"
 #include "muster/imports/internal/kernels.h"
+#include "muster/imports/internal/tensor_parts.h"
+#include "muster/imports/internal/tensor_reader.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::onnx::internal {
@@ -119,22 +121,9 @@ Results slice(NodeRun& call) {
       axes.size() == begins.size() && ends.size() == begins.size() && steps.size() == begins.size(),
       "its lists have different lengths");
   for (size_t i = 0; i < begins.size(); ++i) {
-    const int64_t axis = call.normalized(axes[i], x.dim()), size = x.size(axis), step = steps[i];
+    const int64_t axis = call.normalized(axes[i], x.dim()), step = steps[i];
     call.require(step != 0, "a step is 0");
-    const auto clamped = [&](int64_t place, int64_t least, int64_t most) {
-      return std::clamp(place < 0 ? place + size : place, least, most);
-    };
-    if (step > 0) {
-      const int64_t begin = clamped(begins[i], 0, size), end = clamped(ends[i], 0, size);
-      x = x.slice(axis, begin, std::max(begin, end), step);
-      continue;
-    }
-    // Backwards: the numbers from the end on, then every so many of them.
-    const int64_t begin = clamped(begins[i], -1, size - 1);
-    const int64_t end = clamped(ends[i], -1, size - 1);
-    const int64_t most = begin - end;
-    x = most <= 0 ? x.slice(axis, 0, 0)
-                  : x.slice(axis, end + 1, begin + 1).flip({axis}).slice(axis, 0, most, -step);
+    x = slice_axis(x, axis, begins[i], ends[i], step);
   }
   return {x};
 }
@@ -178,24 +167,6 @@ Results range(NodeRun& call) {
   call.require(step != 0, "its step is 0");
   if (step > 0 ? end <= begin : end >= begin) return {at::empty({0}, options)};
   return {at::arange(begin, end, step, options)};
-}
-
-// The places in an axis of the numbers of a wider one: those of the edge, or of the mirror, again.
-std::vector<int64_t> places_of(const std::string& mode, int64_t before, int64_t after,
-                               int64_t size) {
-  std::vector<int64_t> places;
-  for (int64_t i = -before; i < size + after; ++i) {
-    if (mode == "edge") {
-      places.push_back(std::clamp<int64_t>(i, 0, size - 1));
-    } else if (mode == "wrap") {
-      places.push_back(((i % size) + size) % size);
-    } else {
-      const int64_t period = std::max<int64_t>(2 * (size - 1), 1);
-      const int64_t at = ((i % period) + period) % period;
-      places.push_back(at < size ? at : period - at);
-    }
-  }
-  return places;
 }
 
 Results pad(NodeRun& call) {

@@ -5,16 +5,10 @@
 
 #include <string>
 
-#include "muster/base/file_system.h"
+#include "muster/imports/internal/imported_graph.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1::onnx::internal {
-
-// Where a model is from: its path names it in errors, and external data are next to it.
-struct ModelPlace {
-  FileSystem* files = nullptr;
-  std::string path{};
-};
 
 // The dtype of ONNX's number. Throws InvalidArgument ("not supported: ...") for one that LibTorch
 // lacks; `what` names the tensor.
