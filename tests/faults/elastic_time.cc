@@ -2,8 +2,9 @@
 // elastic run, and of one that `muster run` starts again; with --torchrun=PYTHON also of a small
 // program of PyTorch, whose workers torchrun starts again. They take turns, and medians are
 // printed. With --phases it strikes one of three workers in each phase, and prints a table: the
-// seconds until the others train without it, and how the run ends.
-//   elastic_time [--rounds=5] [--torchrun=PYTHON] [--phases]
+// seconds until the others train without it, and how the run ends. With --ettr it kills a worker
+// every 20 steps of a run that saves every 10, and prints which part of its time the run used well.
+//   elastic_time [--rounds=5] [--torchrun=PYTHON] [--phases] [--ettr]
 // --torchrun runs a script of this source tree, so call it from its root.
 #include <fmt/format.h>
 #include <signal.h>
@@ -17,9 +18,11 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "muster/base/error.h"
+#include "muster/base/random.h"
 #include "tests/end_to_end/program.h"
 
 namespace muster::testing {
@@ -137,6 +140,58 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+// When the chief had made each step for the first time.
+std::map<int64_t, double> first_made(const std::string& output) {
+  std::map<int64_t, double> times;
+  for (size_t at = output.find(kMade); at != std::string::npos; at = output.find(kMade, at + 1)) {
+    const std::string line = output.substr(at, output.find('\n', at) - at);
+    const size_t time = line.find(" at ");
+    times.emplace(std::stoll(line.substr(std::string(kMade).size())),
+                  std::stod(line.substr(time + 4)));
+  }
+  return times;
+}
+
+// Kills a task, worker `first` or a later one, every 20 steps of a second. Returns the effective
+// training time ratio: the time that the steps take usually, over the time that they took.
+double ettr_of(const Words& options, int first) {
+  constexpr int kWorkers = 4;
+  constexpr int64_t kSteps = 200, kKillEvery = 20;
+  const TempDirectory directory;
+  Program program(muster_run(options, {binary("fault_victim"), "--model_dir=" + directory / "m"}),
+                  {{"FAULT_STEPS", std::to_string(kSteps)},
+                   {"FAULT_STEP_SECONDS", "1"},
+                   {"FAULT_SAVE_EVERY", "10"}});
+  Random random(derive_key(1, {id_of("ettr")}));
+  for (int64_t step = kKillEvery; step < kSteps; step += kKillEvery) {
+    program.wait_for(fmt::format("{}{} at ", kMade, step));
+    // Anywhere in the step after it.
+    std::this_thread::sleep_for(std::chrono::duration<double>(random.uniform()));
+    const int index = first + static_cast<int>(random.uniform_below(kWorkers - first));
+    if (!program.signal_task("worker", index, SIGKILL))
+      throw internal_error("the run has ended:\n" + program.output());
+  }
+  if (program.wait() != 0) throw internal_error("the run failed:\n" + program.output());
+  const std::map<int64_t, double> times = first_made(program.output());
+  std::vector<double> steps;
+  for (auto at = std::next(times.begin()); at != times.end(); ++at)
+    steps.push_back(at->second - std::prev(at)->second);
+  return static_cast<double>(steps.size()) * median(steps) /
+         (times.rbegin()->second - times.begin()->second);
+}
+
+int print_ettr() {
+  const std::string restart = "--restart=100";
+  for (const auto& [name, options, first] :
+       {std::tuple("elastic, workers killed", Words{"--workers=2:4", restart}, 1),
+        std::tuple("elastic, workers and chief killed", Words{"--workers=2:4", restart}, 0),
+        std::tuple("restarted, workers and chief killed", Words{"--workers=4", restart}, 0)}) {
+    std::printf("%-36s ETTR %.1f %%\n", name, 100 * ettr_of(options, first));
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
 int main_of(int argc, char** argv) {
   CLI::App app("Seconds from the loss of a worker to the next step");
   int rounds = 5;
@@ -145,7 +200,10 @@ int main_of(int argc, char** argv) {
   app.add_option("--torchrun", python, "A Python that has torch");
   bool phases = false;
   app.add_flag("--phases", phases, "Print the table of phases instead");
+  bool ettr = false;
+  app.add_flag("--ettr", ettr, "Print the part of the time that a struck run uses well instead");
   CLI11_PARSE(app, argc, argv);
+  if (ettr) return print_ettr();
   if (phases) return print_phases();
   std::map<std::string, std::vector<double>> seconds;
   for (int round = 0; round < rounds; ++round) {

@@ -2,13 +2,13 @@
 // strike it there. FAULT_PHASE names the phase and FAULT_TASK the task that says so, as "worker 1".
 // With FAULT_GATES, a folder, the chief waits after each step until a file there has its number,
 // and each task says when it starts, for which it waits while a file "hold" is there.
-// With FAULT_STEPS it makes so many steps, at its leisure, and the chief says when it has made
-// each. With FAULT_AUDIT it records which examples it uses. Where the file FAULT_OTHER exists, it
-// starts with another seed. With FAULT_SERVED it trains on parameter servers, which wait that many
-// seconds for a task that may be started again. With FAULT_KERAS, a file, it is a fit() on
-// parameter servers, whose backups fail while the file is there. When the file FAULT_TRIGGER
-// appears, the task FAULT_STRUCK strikes itself with FAULT_BLOW (blow.h). Without them it is a
-// program as any other.
+// With FAULT_STEPS it makes so many steps, of FAULT_STEP_SECONDS each, saves every
+// FAULT_SAVE_EVERY of them, and the chief says when it has made each. With FAULT_AUDIT it records
+// which examples it uses. Where the file FAULT_OTHER exists, it starts with another seed. With
+// FAULT_SERVED it trains on parameter servers, which wait that many seconds for a task that may be
+// started again. With FAULT_KERAS, a file, it is a fit() on parameter servers, whose backups fail
+// while the file is there. When the file FAULT_TRIGGER appears, the task FAULT_STRUCK strikes
+// itself with FAULT_BLOW (blow.h). Without them it is a program as any other.
 #include <muster/muster.h>
 #include <sys/socket.h>
 #include <torch/types.h>
@@ -36,7 +36,7 @@ constexpr int64_t kWrittenStep = 8;
 constexpr auto kStepWhileWriting = std::chrono::milliseconds(60);
 // With FAULT_STEPS.
 constexpr int64_t kPacedSaveEvery = 50;
-constexpr auto kPacedStep = std::chrono::milliseconds(10);
+constexpr double kPacedStepSeconds = 0.01;
 constexpr double kJoinSeconds = 20;  // as cell.h has it; a run of users waits for 600 s
 // In the phase "hang" a step takes so long, and the watchdog reports steps of a second.
 constexpr auto kHang = std::chrono::milliseconds(3500);
@@ -50,14 +50,17 @@ std::string variable(const char* name) {
   return value != nullptr ? value : "";
 }
 
-int64_t steps() {
-  const std::string given = variable("FAULT_STEPS");
-  return given.empty() ? kSteps : std::stoll(given);
-}
-
 bool is_served() { return !variable("FAULT_SERVED").empty(); }
 
+int64_t steps() {
+  const std::string given = variable("FAULT_STEPS");
+  if (!given.empty()) return std::stoll(given);
+  return is_served() ? kServedSteps : kSteps;
+}
+
 int64_t save_every() {
+  const std::string given = variable("FAULT_SAVE_EVERY");
+  if (!given.empty()) return std::stoll(given);
   if (!variable("FAULT_STEPS").empty()) return kPacedSaveEvery;
   return is_served() ? kServedSaveEvery : kSaveEvery;
 }
@@ -117,7 +120,8 @@ void start_by_gates() {
 // On a clock that all processes of this machine share.
 void tell_time(int64_t step) {
   if (variable("FAULT_STEPS").empty()) return;
-  std::this_thread::sleep_for(kPacedStep);
+  const std::string seconds = variable("FAULT_STEP_SECONDS");
+  std::this_thread::sleep_for(Seconds(seconds.empty() ? kPacedStepSeconds : std::stod(seconds)));
   if (own_task() != "worker 0") return;
   const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
   std::fprintf(stderr, "made: %lld at %.3f\n", static_cast<long long>(step), now.count());
@@ -325,7 +329,7 @@ void program(const Flags& flags) {
                        .fs = writes_slowly() || is_disk_full_some_day() ? &own_files() : nullptr});
   train_and_evaluate(estimator,
                      {.input_fn = [] { return training_points().batch(16); },
-                      .max_steps = is_served() ? kServedSteps : steps(),
+                      .max_steps = steps(),
                       .hooks = {std::make_shared<PhaseHook>()}},
                      {.input_fn = [] { return points().batch(64); },
                       .steps = std::nullopt,
