@@ -6,6 +6,7 @@
 #include "muster/applications/resnet.h"
 #include "muster/applications/vgg.h"
 #include "muster/applications/vision_transformer.h"
+#include "muster/base/strings.h"
 #include "muster/canned/baseline.h"
 #include "muster/canned/dnn.h"
 #include "muster/canned/dnn_linear_combined.h"
