@@ -7,17 +7,14 @@
 // count are made once, in order; no wait is longer than its bound; the run ends.
 #pragma once
 
+#include "apps/sim/group_stage.h"
 #include "apps/sim/simulation.h"
 
 namespace muster::sim {
 
 class GroupScenario : public Scenario {
  public:
-  // What tests of the simulator plant in the coordinator.
-  struct Planted {
-    bool barriers_open_early = false;  // now and then a barrier is open for who comes
-    bool hides_failures = false;       // members do not hear that their group has failed
-  };
+  using Planted = PlantedCoordinator;
   GroupScenario() = default;
   explicit GroupScenario(Planted planted) : planted_(planted) {}
 

@@ -5,18 +5,17 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "apps/sim/stage.h"
+#include "apps/sim/trained_state.h"
 #include "muster/base/error.h"
 #include "muster/base/random.h"
 #include "muster/base/simulated_disk.h"
 #include "muster/checkpoint/lease.h"
 #include "muster/checkpoint/manager.h"
-#include "muster/tensor/libtorch.h"
 #include "muster/train/checkpoint_writer.h"
 #include "muster/train/failed_saves.h"
 #include "muster/train/pending_save.h"
@@ -89,43 +88,6 @@ struct SaveSetting {
   int64_t failed_saves = 0;
   double step = 1;  // seconds
 };
-
-// The state of a training: each example changes `weights` in a way that depends on all before it.
-struct TrainedState {
-  int64_t step = 0;
-  int64_t example = 0;  // the next one
-  uint64_t weights = 17;
-
-  void train() {
-    weights = derive_key(weights, {static_cast<uint64_t>(example++)}).key;
-    ++step;
-  }
-  Checkpoint checkpoint() const {
-    Checkpoint made{.global_step = step, .inputs = fmt::format("{{\"next\":{}}}", example)};
-    made.tensors["weights"] = torch::tensor({static_cast<int64_t>(weights)});
-    made.tensors["steps"] = torch::full({64}, step, at::kFloat);
-    return made;
-  }
-};
-
-// The state that a whole checkpoint of a correct run has.
-TrainedState state_of(const Checkpoint& read) {
-  TrainedState right;
-  while (right.step < read.global_step) right.train();
-  const std::string where = fmt::format("the checkpoint of step {} ", read.global_step);
-  const auto tensor = [&](const char* name) {
-    const auto found = read.tensors.find(name);
-    require(found != read.tensors.end(), where + "has all tensors");
-    return found->second;
-  };
-  require(tensor("steps").equal(torch::full({64}, read.global_step, at::kFloat)),
-          where + "is whole: its tensors are of its step");
-  require(nlohmann::json::parse(read.inputs)["next"] == right.example,
-          where + "continues at the next example");
-  require(tensor("weights").item<int64_t>() == static_cast<int64_t>(right.weights),
-          where + "has used each example once");
-  return right;
-}
 
 class SaveWorld {
  public:

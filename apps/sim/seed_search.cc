@@ -1,6 +1,8 @@
 #include "apps/sim/seed_search.h"
 
 #include <fmt/format.h>
+#include <pthread.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
@@ -9,6 +11,28 @@
 #include <utility>
 
 namespace muster::sim {
+
+namespace {
+
+// The calling thread, and those that it starts, stay on one of the CPUs that it may use. The
+// threads of a world take turns, so a second CPU does not make it faster, and to wake a thread on
+// another CPU takes longer than to switch to it.
+void stay_on_one_cpu(int job) {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  if (sched_getaffinity(0, sizeof all, &all) != 0 || CPU_COUNT(&all) == 0) return;
+  int left = job % CPU_COUNT(&all);
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &all) || left-- > 0) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    (void)pthread_setaffinity_np(pthread_self(), sizeof one, &one);
+    return;
+  }
+}
+
+}  // namespace
 
 void Trace::add(double seconds, const std::string& line) {
   if (kept_) lines_.push_back(fmt::format("{:10.3f} s  {}", seconds, line));
@@ -20,7 +44,8 @@ std::optional<FailingSeed> find_failure(const Scenario& scenario, uint64_t first
   std::mutex mutex;
   std::optional<FailingSeed> found;
   std::atomic<uint64_t> end{count};  // no seed from here on can be the lowest
-  const auto work = [&] {
+  const auto work = [&](int job) {
+    stay_on_one_cpu(job);
     for (uint64_t i = next++; i < end; i = next++) {
       const std::vector<Fault> faults = scenario.faults(first + i);
       Trace none;
@@ -33,7 +58,7 @@ std::optional<FailingSeed> find_failure(const Scenario& scenario, uint64_t first
     }
   };
   std::vector<std::jthread> threads;
-  for (int job = 0; job < std::max(1, jobs); ++job) threads.emplace_back(work);
+  for (int job = 0; job < std::max(1, jobs); ++job) threads.emplace_back(work, job);
   threads.clear();  // joins them
   return found;
 }

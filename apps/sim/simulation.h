@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace muster::sim {
@@ -22,8 +23,8 @@ struct Fault {
 struct Broken {
   std::string law;
 };
-inline void require(bool holds, const std::string& law) {
-  if (!holds) throw Broken{law};
+inline void require(bool holds, std::string_view law) {
+  if (!holds) throw Broken{std::string(law)};
 }
 
 // What happened in a run, for people. Empty unless somebody wants to read it.

@@ -184,6 +184,7 @@ Status SimulatedDisk::Mount::begin(Kind kind, const std::string& what) {
   SimulatedThreads& simulated = disk_.simulated_;
   const double factor = simulated.now() < disk_.slow_until_ ? disk_.factor_ : 1;
   process_.sleep_for(from_seconds(simulated.uniform(0.0002, 0.002) * factor));
+  if (simulated.now() < cut_until_) process_.sleep_for(cut_until_ - simulated.now());
   if (killed_) return dead(what);
   if (kind != Kind::kRead && kill_at_ > 0 && --kill_at_ == 0) {
     kill();

@@ -85,6 +85,9 @@ class SimulatedDisk::Mount : public FileSystem {
   // commit counts as three changes: it syncs, renames, and syncs the directory.
   void kill_at(int64_t change) { kill_at_ = change; }
   bool killed() const { return killed_; }
+  // The process does not reach the disk before that time: its operations wait, as those of a
+  // network file system do.
+  void cut_until(TimePoint time) { cut_until_ = time; }
 
   Result<FileInfo> info(const std::string& path) override;
   Result<std::unique_ptr<FileReader>> open_reader(const std::string& path) override;
@@ -113,6 +116,7 @@ class SimulatedDisk::Mount : public FileSystem {
   SimulatedThreads::Process& process_;
   bool killed_ = false;
   int64_t kill_at_ = 0;  // 0: not planned
+  TimePoint cut_until_{};
 };
 
 }  // namespace muster::inline v0_1

@@ -38,10 +38,14 @@ void SimulatedThreads::enter(const Process& process, Role role) {
 }
 
 void SimulatedThreads::leave(Thread& thread) {
-  std::lock_guard lock(mutex_);
-  const bool had_turn = current_ == &thread;
-  threads_.remove_if([&](const Thread& other) { return &other == &thread; });
-  if (had_turn) pass_turn();
+  Thread* next = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    const bool had_turn = current_ == &thread;
+    threads_.remove_if([&](const Thread& other) { return &other == &thread; });
+    if (had_turn) next = choose_next();
+  }
+  if (next != nullptr) next->turn.give();
 }
 
 std::thread SimulatedThreads::start(Process& process, std::function<void()> body) {
@@ -79,16 +83,20 @@ bool SimulatedThreads::block(const Process& process, std::unique_lock<std::mutex
   if (lock) lock->unlock();
   enter(process, Role::kBeater);
   Thread& me = *self_.thread;
+  // A thread that just came waits for its first turn.
+  Thread* next = nullptr;
   {
-    std::unique_lock own(mutex_);
+    std::lock_guard own(mutex_);
     me.waits_on = &process;
     me.until = until;
     me.guard = lock ? lock->mutex() : nullptr;
     me.done = done;
     if (!std::exchange(me.waiting, true)) entered_.notify_all();
-    // A thread that just came waits for its first turn.
-    if (current_ == &me) pass_turn();
-    me.turn.wait(own, [&] { return current_ == &me; });
+    if (current_ == &me) next = choose_next();
+  }
+  if (next != &me) {
+    if (next != nullptr) next->turn.give();
+    me.turn.await();
   }
   if (lock) lock->lock();
   return !done || (*done)();
@@ -103,17 +111,16 @@ bool SimulatedThreads::ready(const Thread& thread) const {
   return (*thread.done)();
 }
 
-void SimulatedThreads::pass_turn() {
+SimulatedThreads::Thread* SimulatedThreads::choose_next() {
   current_ = nullptr;
-  if (threads_.empty()) return;
+  if (threads_.empty()) return nullptr;
   for (;;) {
     // Any of those that are ready may be next.
     auto thread = std::next(threads_.begin(), static_cast<long>(random_() % threads_.size()));
     for (size_t looked = 0; looked < threads_.size(); ++looked) {
       if (ready(*thread)) {
         current_ = &*thread;
-        current_->turn.notify_one();
-        return;
+        return current_;
       }
       if (++thread == threads_.end()) thread = threads_.begin();
     }

@@ -41,6 +41,11 @@ void ElasticRun::set_server(std::shared_ptr<control::CoordinatorServer> server) 
   server_ = std::move(server);
 }
 
+void ElasticRun::begin_joining() {
+  const std::lock_guard lock(mutex_);
+  failure_.reset();
+}
+
 void ElasticRun::begin_group(int64_t epoch, std::vector<std::string> tasks) {
   const std::lock_guard lock(mutex_);
   epoch_ = epoch;

@@ -36,6 +36,8 @@ class ElasticRun {
   // On the chief: the server of the groups so far; nullptr before the first.
   std::shared_ptr<control::CoordinatorServer> server() const;
   void set_server(std::shared_ptr<control::CoordinatorServer> server);
+  // This task waits for the next group. What ended the last one says nothing of how this one ends.
+  void begin_joining();
   // A group has formed: its epoch, and its tasks in rank order.
   void begin_group(int64_t epoch, std::vector<std::string> tasks);
   // For each task of it, in rank order, whether it was in a group before; `rank` is this task's.

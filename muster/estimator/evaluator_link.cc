@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
@@ -90,7 +89,7 @@ void EvaluatorLink::take_lease() {
   try {
     lease_.emplace(options_.model_dir, kChiefLease,
                    LeaseContent{.holder = describe_process(options_.task)},
-                   LeaseOptions{.fs = options_.fs});
+                   LeaseOptions{.fs = options_.fs, .beat = options_.beat});
   } catch (const Error& error) {
     log::warning_once(error.message());
   }
@@ -128,7 +127,7 @@ bool EvaluatorLink::hand_over(int64_t step) {
       throw Error(ErrorKind::kCancelled,
                   fmt::format("waiting for {} to take over step {}", seen->holder, step));
     }
-    std::this_thread::sleep_for(kAnswerLook);
+    options_.clock->sleep_for(kAnswerLook);
   }
   if (!evaluator_works()) return false;
   log::warning(fmt::format("{} does not answer: this task evaluates the last step, {}",
@@ -200,8 +199,12 @@ bool EvaluatorLink::await_last(const std::vector<std::string>& names, int64_t st
       log::info(fmt::format("waiting for {}, which evaluates the last step, {} ({:.0f} s)",
                             seen->holder, step, to_seconds(now - begun)));
     }
-    std::this_thread::sleep_for(kWorkLook);
+    options_.clock->sleep_for(kWorkLook);
   }
+}
+
+void EvaluatorLink::renew_lease() {
+  if (lease_) lease_->change([](LeaseContent&) {});
 }
 
 void EvaluatorLink::failed(const Error& error) noexcept {

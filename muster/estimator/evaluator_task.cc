@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
-#include <thread>
 #include <utility>
 
 #include "muster/base/foreign_error.h"
@@ -53,8 +52,9 @@ const std::string& named_directory(EstimatorAccess::Impl& impl) {
 }  // namespace
 
 EvaluatorTask::EvaluatorTask(Estimator& estimator, const std::vector<EvalSpec>& specs,
-                             std::optional<int64_t> max_steps)
-    : estimator_(estimator),
+                             std::optional<int64_t> max_steps, EvaluatorSeams seams)
+    : seams_(std::move(seams)),
+      estimator_(estimator),
       impl_(EstimatorAccess::impl(estimator)),
       fs_(impl_.fs()),
       clock_(impl_.clock()),
@@ -73,6 +73,8 @@ EvaluatorTask::EvaluatorTask(Estimator& estimator, const std::vector<EvalSpec>& 
 EvaluatorTask::~EvaluatorTask() { impl_.more_values = nullptr; }
 
 TrainAndEvaluateResult EvaluatorTask::run() {
+  // The thread of the live view has the machine's clock.
+  if (seams_.evaluate) return work();
   const std::string task = plan::readable_task(name_);
   TaskWatch watch(
       {.place = {.process = -1, .in_chief_process = false, .task = task, .in_sync = false},
@@ -156,13 +158,19 @@ void EvaluatorTask::take_lease() {
     }
     said_ = {.holder = describe_process(impl_.resolve().task)};
     if (every) said_.pinned_from = 0;
-    lease_.emplace(model_dir_, kEvaluatorLease, said_,
-                   LeaseOptions{.fs = &fs_, .before_beat = answer_to(model_dir_, fs_, clock_)});
-    std::this_thread::sleep_for(kSettle);
+    lease_.emplace(
+        model_dir_, kEvaluatorLease, said_,
+        LeaseOptions{
+            .fs = &fs_, .beat = seams_.beat, .before_beat = answer_to(model_dir_, fs_, clock_)});
+    clock_.sleep_for(kSettle);
     lease_->change([](LeaseContent&) {});
     if (!lease_->lost()) return;
     lease_.reset();
   }
+}
+
+void EvaluatorTask::renew_lease() {
+  if (lease_) lease_->change([](LeaseContent&) {});
 }
 
 bool EvaluatorTask::look() {
@@ -288,8 +296,10 @@ bool EvaluatorTask::evaluate_one(EvaluationCourse& course, const CheckpointFile&
   const TimePoint begun = clock_.now();
   impl_.unreadable.reset();
   try {
+    const EvaluateOptions options = course.options(path_of(file));
     course.note(file.step, begun,
-                impl_.evaluate(course.spec().input_fn, course.options(path_of(file))));
+                seams_.evaluate ? seams_.evaluate(options)
+                                : impl_.evaluate(course.spec().input_fn, options));
     course.call_exporters(is_final, &exports_);
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kCancelled && impl_.stops()) {

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "muster/base/log.h"
+#include "muster/base/secret.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/train/memory_donor.h"
 
 namespace muster::inline v0_1::internal {
 
@@ -20,8 +22,9 @@ using distribute::Replica;
 
 // What the others must know of the state of one of them.
 json describe(const RunMemory& memory) {
-  if (memory.epoch < 0) return {{"epoch", -1}};
-  return {{"epoch", memory.epoch},
+  if (memory.epoch < 0) return {{"chief", memory.chief}, {"epoch", -1}};
+  return {{"chief", memory.chief},
+          {"epoch", memory.epoch},
           {"step", memory.state->global_step},
           {"inputs", memory.state->inputs},
           {"saved_step", memory.saves.saved_step},
@@ -36,20 +39,6 @@ json describe_tensors(const Checkpoint& state) {
         {{"name", name}, {"shape", tensor.sizes().vec()}, {"dtype", int(tensor.scalar_type())}});
   }
   return tensors;
-}
-
-// The replica whose state counts; -1 when none has one.
-int find_donor(const std::vector<json>& all) {
-  int donor = -1;
-  const auto rank_of = [&](int replica) {
-    const json& of = all[static_cast<size_t>(replica)];
-    return std::pair(of.at("epoch").get<int64_t>(), of.value("step", int64_t{-1}));
-  };
-  for (int replica = 0; replica < static_cast<int>(all.size()); ++replica) {
-    if (rank_of(replica).first < 0) continue;
-    if (donor < 0 || rank_of(replica) > rank_of(donor)) donor = replica;
-  }
-  return donor;
 }
 
 // The tensors of the donor, given to all; only the chief keeps them.
@@ -87,10 +76,16 @@ std::shared_ptr<const Checkpoint> remember(const Engine& engine,
 
 bool continue_from_memory(Engine& engine, RunMemory& mine) {
   Replica& replica = engine.replica();
+  if (replica.is_chief() && mine.chief.empty()) mine.chief = random_secret().substr(0, 16);
   std::vector<json> all;
-  for (const std::string& text : replica.group().gather_text("memory", describe(mine).dump()))
-    all.push_back(json::parse(text));
-  const int donor = find_donor(all);
+  std::vector<RememberedStep> steps;
+  for (const std::string& text : replica.group().gather_text("memory", describe(mine).dump())) {
+    const json& of = all.emplace_back(json::parse(text));
+    steps.push_back({of.at("chief").get<std::string>(), of.at("epoch").get<int64_t>(),
+                     of.value("step", int64_t{-1})});
+  }
+  if (mine.chief != steps.front().chief) mine = {.chief = steps.front().chief};
+  const int donor = find_donor(steps);
   if (donor < 0) return false;
   const json& of = all[static_cast<size_t>(donor)];
   Checkpoint state;

@@ -24,7 +24,8 @@ RunMemory memory_of(int64_t epoch, int64_t step, const Tensor& weights) {
   state->tensors = {{"weights", weights}, {"SGD/iterations", torch::full({}, step, at::kLong)}};
   state->global_step = step;
   state->inputs = nlohmann::json{{"train", {{"step", step}}}}.dump();
-  return {.epoch = epoch,
+  return {.chief = "first",
+          .epoch = epoch,
           .state = std::move(state),
           .saves = {.saved_step = step - 1, .tried_step = step - 1},
           .last_step = 100};
@@ -94,6 +95,23 @@ TEST(RunMemory, AStateOfAnEarlierGroupDoesNotCount) {
   for (const Tensor& weights : join(memories, &found, &step)) EXPECT_TRUE(same_bits(weights, made));
   EXPECT_TRUE(found);
   EXPECT_EQ(step, 8);
+}
+
+// The chief was restarted, on a machine whose date is earlier. Replica 1 did not hear that the
+// chief was lost, and has an older state than the chief's checkpoint; replica 2 has trained with
+// this chief.
+TEST(RunMemory, AStateOfAnotherChiefDoesNotCount) {
+  const Tensor old = torch::full({4}, 1.0f), made = torch::full({4}, 2.0f);
+  std::vector<RunMemory> memories = {RunMemory{.chief = "second"}, memory_of(900, 6, old),
+                                     memory_of(5, 8, made)};
+  memories[2].chief = "second";
+  bool found = false;
+  int64_t step = 0;
+  for (const Tensor& weights : join(memories, &found, &step)) EXPECT_TRUE(same_bits(weights, made));
+  EXPECT_TRUE(found);
+  EXPECT_EQ(step, 8);
+  EXPECT_EQ(memories[1].epoch, -1);
+  EXPECT_EQ(memories[1].chief, "second");
 }
 
 TEST(RunMemory, WithoutAnyTheRunBegins) {

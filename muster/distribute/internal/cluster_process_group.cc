@@ -146,6 +146,7 @@ class JoinedCluster final : public ClusterProcessGroup {
       groups_of_before().set(address, task, processes);
     };
     if (elastic_) {
+      elastic_->begin_joining();
       join.lost_timeout = join.heartbeat_timeout + join.reconnect_timeout;
       join.answered_before = elastic_->epoch() >= 0;
     }

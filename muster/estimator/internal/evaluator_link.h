@@ -3,6 +3,7 @@
 // may come, go, and be started again at any time. Thread safety: the chief's thread.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -28,6 +29,8 @@ class EvaluatorLink {
     FileSystem* fs{};
     Clock* clock{};
     std::function<bool()> cancelled{};  // asked while it waits
+    // Between two beats of the chief's lease; unset: as LeaseOptions has it.
+    std::optional<std::chrono::milliseconds> beat{};
   };
   // Looks at once: what is noted by now was found before this run. What `options` points to
   // outlives it.
@@ -55,6 +58,8 @@ class EvaluatorLink {
   void failed(const Error& error) noexcept;
   // Whether another evaluator evaluated that step for the EvalSpec as the final one, in this run.
   bool finished(const std::string& name, int64_t step);
+  // Makes a beat of the chief's lease, if it is held. Throws what the file system says.
+  void renew_lease();
   // Notes an evaluation of this task's own for an evaluator that comes later.
   void note(JournalEntry entry);
 

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,11 +23,19 @@
 
 namespace muster::inline v0_1::internal {
 
+// What a simulation has in place of a model and of the lease's own thread.
+struct EvaluatorSeams {
+  // Evaluates the checkpoint that the options name; unset: the Estimator does.
+  std::function<EvaluationCourse::Evaluated(const EvaluateOptions&)> evaluate{};
+  // Between two beats of the lease; unset: as LeaseOptions has it.
+  std::optional<std::chrono::milliseconds> beat{};
+};
+
 class EvaluatorTask {
  public:
   // Both outlive it. Throws InvalidArgument where no model_dir is named.
   EvaluatorTask(Estimator& estimator, const std::vector<EvalSpec>& specs,
-                std::optional<int64_t> max_steps);
+                std::optional<int64_t> max_steps, EvaluatorSeams seams = {});
   ~EvaluatorTask();
   EvaluatorTask(const EvaluatorTask&) = delete;
   EvaluatorTask& operator=(const EvaluatorTask&) = delete;
@@ -33,6 +43,8 @@ class EvaluatorTask {
   // Returns when training is over and its last checkpoint was evaluated. Throws what
   // train_and_evaluate() says of an evaluator.
   TrainAndEvaluateResult run();
+  // Makes a beat of the lease, if it is held. Throws what the file system says.
+  void renew_lease();
 
  private:
   TrainAndEvaluateResult work();
@@ -66,6 +78,7 @@ class EvaluatorTask {
   std::string awaited() const;
   std::string path_of(const CheckpointFile& file) const;
 
+  const EvaluatorSeams seams_;
   Estimator& estimator_;
   EstimatorAccess::Impl& impl_;
   FileSystem& fs_;

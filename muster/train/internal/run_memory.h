@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/distribute/replica.h"
@@ -15,6 +16,9 @@
 namespace muster::inline v0_1::internal {
 
 struct RunMemory {
+  // The process of the chief under which it was trained, by an id that this process draws; ""
+  // before the first group. On the chief: its own.
+  std::string chief{};
   int64_t epoch = -1;  // of the group that trained it; -1: this worker has no state
   std::shared_ptr<const Checkpoint> state = nullptr;
   SaveTimer::Marks saves{};  // of the run's last save
@@ -27,10 +31,10 @@ std::shared_ptr<const Checkpoint> remember(const Engine& engine,
                                            const std::map<std::string, Tensor>& named,
                                            const nlohmann::json& inputs, int64_t epoch = 0);
 
-// All replicas call it together, each with what it has. The state of the highest epoch, and of
-// these of the highest step, becomes that from which `engine` continues: find_checkpoint() is not
-// needed then. Where several have it, the first of them gives it. False when none has a state.
-// `mine` gets the marks and the last step that come with it.
+// All replicas call it together, each with what it has. The state that find_donor() chooses becomes
+// that from which `engine` continues: find_checkpoint() is not needed then. False when none has a
+// state. `mine` gets the marks and the last step that come with it. A state of another chief's
+// process is forgotten.
 bool continue_from_memory(Engine& engine, RunMemory& mine);
 
 }  // namespace muster::inline v0_1::internal

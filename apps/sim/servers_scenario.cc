@@ -1,11 +1,12 @@
 // A whole run on parameter servers in simulated time: the ledger as it is, with the protocol of
 // workers, servers and the chief around it, as worker_run.cc, shard_server.cc and server.cc have
-// it. Words are late, overtake those of other connections, or are lost with their connection;
-// processes die, stand still and come back; checkpoints are cut all the while.
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+// it. Messages are late, overtake those of other connections, or are lost with their connection;
+// processes die, stand still and come back; checkpoints are cut meanwhile.
+#include "apps/sim/servers_scenario.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -13,43 +14,78 @@
 #include <utility>
 #include <vector>
 
-#include "muster/ps/internal/simulated_servers.h"
+#include "apps/sim/simulated_servers.h"
+#include "muster/base/random.h"
 
-namespace muster::inline v0_1::ps {
+namespace muster::sim::servers {
 namespace {
 
 using ClaimState = StepLedger::Claim::State;
 using CommitState = StepLedger::Commit::State;
 
-class Simulation {
+enum ServersFault {
+  kServerDies,
+  kWorkerDisconnects,
+  kWorkerStands,
+  kWorkerDies,
+  kWorkerIsGone,
+  kMessagesAreLate,
+  kServersFaults
+};
+
+class ServersWorld {
  public:
-  Simulation(const Setting& setting, uint32_t seed)
-      : setting_(setting), agenda_(seed), servers_(setting_, agenda_, clock_, saved_) {
+  ServersWorld(uint64_t seed, const Setting& setting, const std::vector<Fault>& faults,
+               const ServersScenario::Planted& planted, Trace& trace)
+      : setting_(setting),
+        trace_(trace),
+        agenda_(derive_key(seed, {id_of("servers")}), &clock_),
+        servers_(setting_, planted, agenda_, clock_, saved_) {
     saved_.positions.resize(static_cast<size_t>(setting.workers));
     processes_.resize(static_cast<size_t>(setting.workers));
     for (int w = 0; w < setting.workers; ++w) start_process(w);
-    for (int i = 0; i < setting.faults; ++i)
-      agenda_.after(agenda_.uniform(0, 10), [this] { strike(); });
+    for (const Fault& fault : faults) {
+      agenda_.at(fault.at, [this, &fault] {
+        if (ending_) return;
+        note(fault.text);
+        strike(fault);
+      });
+    }
   }
 
-  ~Simulation() {
+  ~ServersWorld() {
     for (const Process& process : processes_)
       if (process.session) process.session->on_return = nullptr;
   }
-  Simulation(const Simulation&) = delete;
-  Simulation& operator=(const Simulation&) = delete;
+  ServersWorld(const ServersWorld&) = delete;
+  ServersWorld& operator=(const ServersWorld&) = delete;
 
-  // To the end of all processes.
-  void run() {
-    for (int64_t events = 0; std::ssize(ended_) < setting_.workers; ++events) {
-      require(events < 400'000 && agenda_.now() < 3000, "the run does not end");
-      agenda_.step(clock_);
+  std::string run() {
+    try {
+      // To the end of all processes.
+      for (int64_t events = 0; std::ssize(ended_) < setting_.workers; ++events) {
+        require(events < 400'000 && agenda_.now() < 3000, "the run ends");
+        agenda_.step();
+      }
+      check_end();
+    } catch (const Broken& broken) {
+      note("broken law: " + broken.law);
+      return broken.law;
     }
+    return "";
   }
-  const SimulatedCheckpoint& last_checkpoint() const { return saved_; }
-  bool all_came_back() const { return gone_for_good_.empty(); }
 
  private:
+  void note(const std::string& line) { trace_.add(agenda_.now(), line); }
+
+  void check_end() const {
+    if (setting_.last_step)
+      return require(saved_.step == *setting_.last_step, "all steps are made");
+    if (is_without_some_) return;
+    for (const std::string& position : saved_.positions)
+      require(row_of(position) == setting_.rows, "all examples are used");
+  }
+
   // --- connections ---
 
   // What a worker knows until it loses somebody.
@@ -119,6 +155,8 @@ class Simulation {
     if (session->over) return;
     part(session);
     const int rank = session->rank;
+    leave(rank);
+    if (trace_.kept()) note(fmt::format("worker {} has lost a server, and joins again", rank));
     const int life = processes_[static_cast<size_t>(rank)].life;
     agenda_.after(0.5, [=, this] {
       if (processes_[static_cast<size_t>(rank)].life == life) connect(rank);
@@ -142,11 +180,23 @@ class Simulation {
   struct Process {
     int life = 0;
     double still_until = 0;
+    std::optional<double> away_since{};  // it may take no part
     SessionPtr session;
   };
 
+  void leave(int rank) {
+    auto& since = processes_[static_cast<size_t>(rank)].away_since;
+    if (!since) since = agenda_.now();
+  }
+  void come_back(int rank) {
+    auto& since = processes_[static_cast<size_t>(rank)].away_since;
+    if (since && agenda_.now() - *since > kRejoinTimeout - 1) is_without_some_ = true;
+    since.reset();
+  }
+
   void start_process(int rank) {
     ++processes_[static_cast<size_t>(rank)].life;
+    if (trace_.kept()) note(fmt::format("worker {} begins", rank));
     connect(rank);
   }
 
@@ -206,6 +256,7 @@ class Simulation {
 
   void join(const SessionPtr& session) {
     ask(session, 0, ledger::Join(), [=, this](const ledger::Joined& joined) {
+      if (joined.state != ledger::Joined::State::kWaiting) come_back(session->rank);
       if (joined.state == ledger::Joined::State::kFinished) return end(session);
       if (joined.state == ledger::Joined::State::kWaiting) return join(session);
       session->generation = joined.generation;
@@ -403,24 +454,26 @@ class Simulation {
     SimulatedCheckpoint saved{.step = paused.step, .positions = paused.positions};
     saved.weights = servers_.copy(session, 0);
     for (size_t s = 1; s < servers_.size(); ++s)
-      require(servers_.copy(session, s) == saved.weights, "servers differ in a checkpoint");
+      require(servers_.copy(session, s) == saved.weights, "all servers of a checkpoint are alike");
     int64_t counted = 0;
     for (const auto& [example, times] : saved.weights) {
       const auto& [worker, row] = example;
-      require(times == 1, "an example counts twice in a checkpoint");
+      require(times == 1, "an example counts once in a checkpoint");
       require(row < row_of(saved.positions[static_cast<size_t>(worker)]),
-              "an example counts in a checkpoint that is still to come there");
+              "no example counts in a checkpoint that is still to come there");
       ++counted;
     }
     int64_t seen = 0;
     for (const std::string& position : saved.positions) seen += row_of(position);
     // Where gradients may come too late, examples are seen that do not count.
     if (setting_.aggregate == 0) {
-      require(seen == counted, "not all examples that were seen count");
+      require(seen == counted, "all examples that were seen count");
       require(saved.step == counted, "the step's number is not that of the examples");
     }
-    require(!setting_.last_step || saved.step <= *setting_.last_step, "there are too many steps");
+    require(!setting_.last_step || saved.step <= *setting_.last_step,
+            "there are no more steps than asked for");
     saved_ = std::move(saved);
+    if (trace_.kept()) note(fmt::format("a checkpoint of step {}", saved_.step));
   }
 
   // How old weights were, while the ledger lived.
@@ -433,62 +486,73 @@ class Simulation {
     const int64_t more = setting_.overlap ? 1 : 0;
     const int64_t most = (setting_.workers - 1) * (2 * *setting_.max_staleness + 1 + more) + more;
     for (const auto& [task, staleness] : told.tasks)
-      require(staleness.max <= most, "weights were older than they may be");
+      require(staleness.max <= most, "weights are as old as max_staleness allows");
   }
 
   // --- faults ---
 
-  void strike() {
-    if (ending_) return;
-    const int kind = agenda_.draw(10);
-    if (kind < 2) return strike_server();
-    const int rank = agenda_.draw(setting_.workers);
+  void strike(const Fault& fault) {
+    if (fault.kind == kServerDies)
+      return strike_server(fault.task % setting_.servers, fault.amount);
+    if (fault.kind == kMessagesAreLate) return agenda_.slow_until(agenda_.now() + fault.amount);
+    const int rank = fault.task % setting_.workers;
     Process& process = processes_[static_cast<size_t>(rank)];
     if (ended_.contains(rank)) return;
-    if (kind < 5) {  // a connection is lost, which both sides notice when they notice it
-      if (const SessionPtr session = process.session; session && !session->over)
-        agenda_.after(agenda_.delay(), [=, this] { wake(session, [=, this] { lose(session); }); });
-    } else if (kind < 7) {
-      process.still_until = agenda_.now() + agenda_.uniform(0, 20);
-    } else {
-      const int life = ++process.life;
-      process.still_until = 0;
-      if (process.session && !process.session->over) part(process.session);
-      if (rank != 0 && agenda_.draw(8) == 0) {
-        gone_for_good_.insert(rank);
-        ended_.insert(rank);
-        return;
-      }
-      agenda_.after(agenda_.uniform(0.3, 12), [=, this] {
-        if (processes_[static_cast<size_t>(rank)].life == life) start_process(rank);
-      });
+    leave(rank);
+    switch (fault.kind) {
+      case kWorkerDisconnects:  // both sides notice it when they notice it
+        if (const SessionPtr session = process.session; session && !session->over)
+          agenda_.after(agenda_.delay(),
+                        [=, this] { wake(session, [=, this] { lose(session); }); });
+        break;
+      case kWorkerStands:
+        process.still_until = agenda_.now() + fault.amount;
+        break;
+      default:
+        const int life = ++process.life;
+        process.still_until = 0;
+        if (process.session && !process.session->over) part(process.session);
+        if (rank != 0 && fault.kind == kWorkerIsGone) {
+          is_without_some_ = true;
+          ended_.insert(rank);
+          return;
+        }
+        agenda_.after(fault.amount, [=, this] {
+          if (processes_[static_cast<size_t>(rank)].life == life) start_process(rank);
+        });
     }
   }
 
-  void strike_server() {
-    if (!servers_.strike(static_cast<size_t>(agenda_.draw(setting_.servers)))) return;
+  void strike_server(int server, double seconds) {
+    if (!servers_.strike(static_cast<size_t>(server), seconds)) return;
     for (const Process& process : processes_) {
-      if (const SessionPtr session = process.session; session && !session->over)
-        agenda_.after(10 * agenda_.delay(),
+      if (const SessionPtr session = process.session; session && !session->over) {
+        leave(session->rank);
+        agenda_.after(10 * agenda_.usual_delay(),
                       [=, this] { wake(session, [=, this] { lose(session); }); });
+      }
     }
   }
 
   const Setting setting_;
-  Agenda agenda_;
+  Trace& trace_;
   ManualClock clock_;
+  ServersAgenda agenda_;
   SimulatedCheckpoint saved_;
   SimulatedServers servers_;
   std::vector<Process> processes_;
   uint64_t incarnations_ = 0;
-  std::set<int> ended_, gone_for_good_;  // ranks
+  std::set<int> ended_;           // ranks
+  bool is_without_some_ = false;  // a worker was away for too long, or for good
   bool ending_ = false;
 };
 
-Setting drawn(uint32_t seed) {
-  std::mt19937 random(seed);
-  const auto draw = [&](int n) { return static_cast<int>(random() % static_cast<uint32_t>(n)); };
-  Setting setting{.workers = 1 + draw(4), .servers = 1 + draw(3), .faults = draw(7)};
+Setting drawn(uint64_t seed) {
+  Random random(derive_key(seed, {id_of("servers"), id_of("setting")}));
+  const auto draw = [&](int n) {
+    return static_cast<int>(random.uniform_below(static_cast<uint64_t>(n)));
+  };
+  Setting setting{.workers = 1 + draw(4), .servers = 1 + draw(3)};
   setting.rows = 1 + draw(12);
   if (draw(2) == 0) setting.last_step = 1 + draw(30);
   if (draw(3) == 0) {
@@ -500,36 +564,47 @@ Setting drawn(uint32_t seed) {
   return setting;
 }
 
-TEST(LedgerSimulation, EverySeedEndsWithStepsThatCountOnce) {
-  ::testing::internal::CaptureStderr();
-  int with_faults = 0;
-  for (uint32_t seed = 1; seed <= 1000; ++seed) {
-    const Setting setting = drawn(seed);
-    const auto where = [&] {
-      return fmt::format(
-          "seed {}: {} workers, {} servers, {} faults, staleness {}, aggregate {}, "
-          "overlap {}: ",
-          seed, setting.workers, setting.servers, setting.faults,
-          setting.max_staleness.value_or(-1), setting.aggregate, setting.overlap);
-    };
-    try {
-      Simulation simulation(setting, seed);
-      simulation.run();
-      const SimulatedCheckpoint& last = simulation.last_checkpoint();
-      if (setting.last_step) {
-        EXPECT_EQ(last.step, *setting.last_step) << where();
-      } else if (simulation.all_came_back()) {
-        for (const std::string& position : last.positions)
-          EXPECT_EQ(row_of(position), setting.rows) << where();
-      }
-      if (setting.faults > 0) ++with_faults;
-    } catch (const Broken& broken) {
-      ADD_FAILURE() << where() << broken.what;
-    }
+std::string text_of(const Fault& fault) {
+  const std::string worker = fmt::format("worker {} (modulo their number)", fault.task);
+  switch (fault.kind) {
+    case kServerDies:
+      return fmt::format("server {} (modulo their number) dies, and starts after {:.1f} s",
+                         fault.task, fault.amount);
+    case kWorkerDisconnects:
+      return "the connections close of " + worker;
+    case kWorkerStands:
+      return fmt::format("{} stands still for {:.1f} s", worker, fault.amount);
+    case kWorkerDies:
+      return fmt::format("{} dies, and starts after {:.1f} s", worker, fault.amount);
+    case kWorkerIsGone:
+      return worker + " is gone for good, unless it is worker 0, the chief";
+    default:
+      return fmt::format("messages take up to 5 s, for {:.1f} s", fault.amount);
   }
-  (void)::testing::internal::GetCapturedStderr();
-  EXPECT_GT(with_faults, 500);
 }
 
 }  // namespace
-}  // namespace muster::inline v0_1::ps
+}  // namespace muster::sim::servers
+
+namespace muster::sim {
+
+std::vector<Fault> ServersScenario::faults(uint64_t seed) const {
+  Random random(derive_key(seed, {id_of("servers"), id_of("faults")}));
+  std::vector<Fault> faults(1 + random.uniform_below(6));
+  for (Fault& fault : faults) {
+    fault.at = 10 * random.uniform();
+    fault.kind = static_cast<int>(random.uniform_below(servers::kServersFaults));
+    fault.task = static_cast<int>(random.uniform_below(12));
+    fault.amount = 0.3 + (fault.kind == servers::kWorkerStands ? 20 : 12) * random.uniform();
+    fault.text = servers::text_of(fault);
+  }
+  std::ranges::stable_sort(faults, {}, &Fault::at);
+  return faults;
+}
+
+std::string ServersScenario::run(uint64_t seed, const std::vector<Fault>& faults,
+                                 Trace& trace) const {
+  return servers::ServersWorld(seed, servers::drawn(seed), faults, planted_, trace).run();
+}
+
+}  // namespace muster::sim

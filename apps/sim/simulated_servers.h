@@ -10,55 +10,43 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "apps/sim/agenda.h"
+#include "apps/sim/servers_scenario.h"
+#include "apps/sim/simulation.h"
 #include "muster/base/clock.h"
 #include "muster/base/error.h"
-#include "muster/ps/internal/ledger_host.h"
-#include "muster/ps/internal/wire.h"
+#include "muster/ps/testing/ledger.h"
 
-namespace muster::inline v0_1::ps {
+namespace muster::sim::servers {
+
+namespace ledger = net::ledger;
+namespace shards = net::shards;
+using net::Done;
+using plan::StepLedger;
+using ps::LedgerHost;
+
+// A worker that is away for longer has left the run, with its examples.
+inline constexpr double kRejoinTimeout = 20;
 
 // How often each example of a worker is in the weights.
 using Weights = std::map<std::pair<int, int64_t>, int>;
 
-// What is wrong with the protocol: thrown.
-struct Broken {
-  std::string what;
-};
-inline void require(bool holds, const char* what) {
-  if (!holds) throw Broken{what};
-}
-
-// Events in the order of their times; of the same time, in that in which they were made.
-class Agenda {
+// Events, and the delays of a network.
+class ServersAgenda : public Agenda {
  public:
-  explicit Agenda(uint32_t seed) : random_(seed) {}
-
-  double now() const { return now_; }
-  void after(double seconds, std::function<void()> event) {
-    events_.emplace(std::pair(now_ + seconds, next_++), std::move(event));
-  }
-  bool empty() const { return events_.empty(); }
-  void step(ManualClock& clock) {
-    auto first = events_.extract(events_.begin());
-    clock.advance(from_seconds(first.key().first - now_));
-    now_ = first.key().first;
-    first.mapped()();
-  }
-  int draw(int n) { return static_cast<int>(random_() % static_cast<uint32_t>(n)); }
-  double uniform(double from, double to) { return from + (to - from) * draw(1000) / 1000; }
-  // How long words are on their way; now and then they are late.
-  double delay() { return draw(20) == 0 ? uniform(0, 2) : uniform(0, 0.02); }
+  using Agenda::Agenda;
+  // Messages take up to so many seconds now and then, until that time.
+  void slow_until(double time) { slow_until_ = time; }
+  // How long a message is on its way; now and then it is late.
+  double delay() { return now() < slow_until_ && draw(3) == 0 ? uniform(0, 5) : usual_delay(); }
+  double usual_delay() { return draw(20) == 0 ? uniform(0, 2) : uniform(0, 0.02); }
 
  private:
-  std::mt19937 random_;
-  double now_ = 0;
-  uint64_t next_ = 0;
-  std::map<std::pair<double, uint64_t>, std::function<void()>> events_;
+  double slow_until_ = 0;
 };
 
 // What a run is made of.
@@ -70,7 +58,6 @@ struct Setting {
   std::optional<int64_t> max_staleness{};
   int aggregate = 0;
   bool overlap = false;  // workers compute a step while the one before is on its way
-  int faults = 0;
 };
 
 struct SimulatedCheckpoint {
@@ -102,9 +89,10 @@ concept OfLedger = requires(LedgerHost& host, const LedgerHost::Asker& who,
 class SimulatedServers {
  public:
   // The servers are up from the beginning. `saved` is what the chief writes to them.
-  SimulatedServers(const Setting& setting, Agenda& agenda, ManualClock& clock,
-                   const SimulatedCheckpoint& saved)
+  SimulatedServers(const Setting& setting, const ServersScenario::Planted& planted,
+                   ServersAgenda& agenda, ManualClock& clock, const SimulatedCheckpoint& saved)
       : setting_(setting),
+        planted_(planted),
         agenda_(agenda),
         clock_(clock),
         saved_(saved),
@@ -155,18 +143,23 @@ class SimulatedServers {
   // The end of a connection is seen.
   void left(const CallerPtr& caller, size_t s) {
     if (!reaches(*caller, s)) return;
-    if (newest_[{s, caller->rank}] == caller->incarnation) settle(s, caller->rank, true);
+    if (planted_.forgets_on_loss) {
+      servers_[s].waiting.erase(caller->rank);
+    } else if (newest_[{s, caller->rank}] == caller->incarnation) {
+      settle(s, caller->rank, true);
+    }
     if (s == 0) servers_[0].host->leave(caller->rank, caller->incarnation);
   }
   // What the last snapshot has copied that it asked for.
   const Weights& copy(const Caller& caller, size_t s) const {
     return copies_.at({s, caller.incarnation});
   }
-  // Its process dies, and another one takes its place. False where it is dead already.
-  bool strike(size_t s) {
+  // Its process dies, and another one takes its place after so many seconds. False where it is dead
+  // already.
+  bool strike(size_t s, double seconds) {
     if (!servers_[s].up) return false;
     servers_[s].up = false;
-    agenda_.after(agenda_.uniform(0.3, 10), [=, this] { start(s); });
+    agenda_.after(seconds, [=, this] { start(s); });
     return true;
   }
   // The ledger of its host.
@@ -194,7 +187,7 @@ class SimulatedServers {
     LedgerHost::Options options{.ledger = {.workers = setting_.workers,
                                            .max_staleness = setting_.max_staleness,
                                            .aggregate = setting_.aggregate,
-                                           .rejoin_timeout = 20},
+                                           .rejoin_timeout = kRejoinTimeout},
                                 .clock = &clock_};
     for (int w = 0; w < setting_.workers; ++w)
       options.tasks.push_back(w == 0 ? "chief" : fmt::format("worker {}", w - 1));
@@ -246,7 +239,8 @@ class SimulatedServers {
       }
       return told;
     } catch (const Error& error) {
-      if (error.kind() != ErrorKind::kPeerLost && !caller->over) throw Broken{error.what()};
+      if (error.kind() != ErrorKind::kPeerLost && !caller->over)
+        throw Broken{fmt::format("the ledger refuses nothing else: {}", error.what())};
       return std::nullopt;
     }
   }
@@ -324,22 +318,24 @@ class SimulatedServers {
 
   void apply(Server& server, int rank, int64_t ticket) {
     const auto found = server.waiting.find(rank);
-    if (found == server.waiting.end() || found->second.ticket != ticket || ticket == 0) return;
+    const bool is_asked = found != server.waiting.end() && ticket != 0 &&
+                          (found->second.ticket == ticket || planted_.applies_twice);
+    if (!is_asked) return;
     found->second.ticket = 0;
     count(server, found->second.example);
     ++server.applied;
   }
 
   static void count(Server& server, const std::pair<int, int64_t>& example) {
-    require(++server.weights[example] == 1, "an example is counted twice");
+    require(++server.weights[example] == 1, "an example is counted once");
   }
 
   void apply_round(Server& server, const StepLedger::Round& round) {
     if (server.generation != round.generation || server.applied >= round.number) return;
-    require(server.applied == round.number - 1, "an update is skipped");
+    require(server.applied == round.number - 1, "no update is left out");
     for (const auto& [worker, ticket] : round.parts) {
       Waiting& waiting = server.waiting[worker];
-      require(waiting.ticket == ticket, "a server lacks gradients of an update");
+      require(waiting.ticket == ticket, "a server has all gradients of an update");
       waiting.ticket = 0;
       count(server, waiting.example);
     }
@@ -386,7 +382,8 @@ class SimulatedServers {
   }
 
   const Setting& setting_;
-  Agenda& agenda_;
+  const ServersScenario::Planted& planted_;
+  ServersAgenda& agenda_;
   ManualClock& clock_;
   const SimulatedCheckpoint& saved_;
   std::vector<Server> servers_;
@@ -394,4 +391,4 @@ class SimulatedServers {
   std::map<std::pair<size_t, uint64_t>, Weights> copies_;  // by server and incarnation
 };
 
-}  // namespace muster::inline v0_1::ps
+}  // namespace muster::sim::servers

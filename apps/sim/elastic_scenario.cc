@@ -1,0 +1,302 @@
+#include "apps/sim/elastic_scenario.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/base/random.h"
+#include "muster/base/strings.h"
+#include "muster/control/coordinator_client.h"
+#include "muster/distribute/elastic_run.h"
+#include "muster/plan/coordinator_state.h"
+#include "muster/train/memory_donor.h"
+
+namespace muster::sim {
+namespace {
+
+using control::CoordinatorClient;
+using internal::RememberedStep;
+using nlohmann::json;
+
+constexpr double kElasticEnds = 900;  // seconds, whatever happens
+
+// How a run is set up.
+struct ElasticSetting {
+  explicit ElasticSetting(uint64_t seed) {
+    Random random(derive_key(seed, {id_of("elastic")}));
+    tasks = 2 + static_cast<int>(random.uniform_below(3));
+    least = 1 + static_cast<int>(random.uniform_below(static_cast<uint64_t>(tasks)));
+    last_step = 6 + static_cast<int64_t>(random.uniform_below(12));
+    save_every = 1 + static_cast<int64_t>(random.uniform_below(4));
+    // That of elastic runs is 0.3 s. The coordinator looks eight times as often then, which takes
+    // most of the time of a seed.
+    reconnect_timeout = random.uniform_below(8) == 0 ? 0.3 : 2;
+  }
+  int tasks = 2, least = 1;
+  int64_t last_step = 0, save_every = 1;
+  double reconnect_timeout = 2;
+};
+
+// The state of a training: each example changes `weights` in a way that depends on all before it.
+struct ElasticState {
+  int64_t step = 0;
+  int64_t next = 0;  // example
+  uint64_t weights = 29;
+
+  void train(int64_t first, int64_t count) {
+    for (int64_t example = first; example < first + count; ++example)
+      weights = derive_key(weights, {static_cast<uint64_t>(example)}).key;
+    next = first + count;
+    ++step;
+  }
+  bool operator==(const ElasticState&) const = default;
+};
+
+json to_json(const ElasticState& state) {
+  return {{"step", state.step}, {"next", state.next}, {"weights", state.weights}};
+}
+ElasticState state_in(const json& text) {
+  return {.step = text.at("step"), .next = text.at("next"), .weights = text.at("weights")};
+}
+
+class ElasticWorld : private GroupStage {
+ public:
+  ElasticWorld(uint64_t seed, const ElasticSetting& setting, const std::vector<Fault>& faults,
+               const ElasticScenario::Planted& planted, Trace& trace)
+      : GroupStage(seed, faults,
+                   {.tasks = setting.tasks,
+                    .min_members = setting.least,
+                    .reconnect_timeout = setting.reconnect_timeout,
+                    .planted = planted.coordinator},
+                   trace),
+        setting_(setting),
+        planted_(planted) {}
+
+  std::string run() {
+    // The run is over with the chief; workers that come later end by themselves.
+    run_stage(kElasticEnds,
+              [this] { return task(0).done && std::ranges::none_of(all_tasks(), &Task::alive); });
+    if (stage_.broken().empty() && saved_.step != setting_.last_step)
+      stage_.fail(fmt::format("the last checkpoint is of step {}, not of {}", setting_.last_step,
+                              saved_.step));
+    end_stage();
+    return stage_.broken();
+  }
+
+ private:
+  // What a process keeps from group to group.
+  struct Member {
+    explicit Member(int least) : run(least, name_of(0)) {}
+    distribute::ElasticRun run;
+    RememberedStep remembered{};
+    ElasticState state{};    // that is remembered
+    int64_t reads_next = 0;  // the next example of its input
+  };
+
+  // By the coordinator's process and the epoch.
+  struct Group {
+    std::vector<int> ranks{};
+    std::optional<ElasticState> begins{};
+    std::map<int64_t, std::set<int>> come{};  // by step
+    std::map<int64_t, ElasticState> made{};   // by step
+    std::optional<int64_t> last{};            // the step after which it ends for newcomers
+  };
+  using GroupId = std::pair<size_t, int64_t>;
+
+  void ended(int rank) override {
+    if (task(0).done) return;
+    // `muster run` starts a worker again, and all tasks where the chief was lost.
+    if (!task(rank).done) start_later(rank, 0.5, rank == 0 ? 4 : 20);
+    if (rank != 0) return;
+    for (int other = 1; other < tasks(); ++other) {
+      if (!task(other).done || task(other).alive) continue;
+      task(other).done = false;
+      start_later(other, 0.5, 4);
+    }
+  }
+
+  void train(int rank, Stage::Process& process) override {
+    Member member(setting_.least);
+    if (rank == 0) member.remembered.chief = fmt::format("process {}", process.number());
+    for (;;) {
+      std::unique_ptr<CoordinatorClient> client;
+      try {
+        client = join(rank, process, member);
+        if (stage_.over()) return;
+        stage_.simulated.await_threads(process, 3);
+        if (train_in_group(rank, process, *client, member)) return;
+      } catch (const Error& error) {
+        if (stage_.over()) return;
+        if (const auto failure = client ? client->first_failure() : std::nullopt)
+          member.run.note_failure(*failure);
+        if (!member.run.goes_on_after(error)) throw;
+        note(fmt::format("{} continues: {}", name_of(rank), error.message()));
+        // The batches of a step that was not made are read again.
+        if (planted_.reads_on && client) member.state.next = member.reads_next;
+      }
+    }
+  }
+
+  // As JoinedCluster joins.
+  std::unique_ptr<CoordinatorClient> join(int rank, Stage::Process& process, Member& member) {
+    control::JoinOptions options = join_options(rank, process);
+    options.incarnation = ++incarnations_;
+    options.lost_timeout = options.heartbeat_timeout + options.reconnect_timeout;
+    options.answered_before = member.run.epoch() >= 0;
+    member.run.begin_joining();
+    try {
+      return CoordinatorClient::join(options);
+    } catch (...) {
+      member.run.note_failure({.reason = "a member was lost while the group formed"});
+      throw;
+    }
+  }
+
+  // As JoinedCluster::gather_text().
+  std::vector<json> gather(int rank, CoordinatorClient& client, const Group& group,
+                           const std::string& name, const json& mine) {
+    client.set(fmt::format("{}/{}", name, rank), mine.dump());
+    pass_barrier(rank, client, name);
+    std::vector<json> all;
+    for (const int other : group.ranks)
+      all.push_back(json::parse(client.get(fmt::format("{}/{}", name, other))));
+    return all;
+  }
+
+  // Whether the run has ended; if not, the group has.
+  bool train_in_group(int rank, Stage::Process& process, CoordinatorClient& client,
+                      Member& member) {
+    const GroupId id(coordinators(), client.epoch());
+    Group& group = groups_[id];
+    const std::string ranks = client.get(plan::kMembersKey);
+    if (stage_.over()) return true;
+    if (group.ranks.empty()) {
+      for (const std::string& one : split(ranks, ',')) group.ranks.push_back(std::stoi(one));
+      note(fmt::format("group {} of coordinator {} has the ranks {}", id.second, id.first, ranks));
+    }
+    member.run.begin_group(client.epoch(), {ranks});
+    ElasticState state = begin_state(rank, client, group, member);
+    if (stage_.over()) return true;
+    member.remembered.epoch = member.run.epoch();
+    member.remembered.step = state.step;
+    member.state = state;
+    while (state.step < setting_.last_step) {
+      client.report(plan::Phase::kTraining, state.step);
+      member.reads_next = state.next + std::ssize(group.ranks);
+      process.sleep_for(from_seconds(stage_.simulated.uniform(0.1, 1.5)));
+      if (stage_.over()) return true;
+      if (rank == 0 && coordinator().newcomers() > 0) {
+        require(!group.last, "a group ends after the step in which a worker has come");
+        group.last = state.step + 1;
+      }
+      make_step(rank, client, id, group, state);
+      if (stage_.over()) return true;
+      member.remembered.step = state.step;
+      member.state = state;
+      const bool is_last = state.step == setting_.last_step;
+      if (rank == 0 && (state.step % setting_.save_every == 0 || is_last)) save(state);
+      if (!is_last && group.last == state.step && !planted_.ignores_newcomers) break;
+    }
+    client.last_barrier();
+    client.done();
+    if (stage_.over()) return true;
+    if (state.step < setting_.last_step) return false;
+    task(rank).done = true;
+    note(fmt::format("{} is done", name_of(rank)));
+    if (rank == 0) (void)coordinator().wait_until_drained(10);
+    return true;
+  }
+
+  // The state that the group begins with, as continue_from_memory() finds it.
+  ElasticState begin_state(int rank, CoordinatorClient& client, Group& group, Member& member) {
+    json mine = to_json(member.state);
+    mine["chief"] = member.remembered.chief;
+    mine["epoch"] = member.remembered.epoch;
+    const std::vector<json> all = gather(rank, client, group, "memory", mine);
+    if (stage_.over()) return {};
+    std::vector<RememberedStep> steps;
+    for (const json& one : all) {
+      const int64_t epoch = one.at("epoch");
+      steps.push_back({one.at("chief"), epoch, epoch < 0 ? -1 : one.at("step").get<int64_t>()});
+    }
+    if (member.remembered.chief != steps.front().chief)
+      member.remembered = {.chief = steps.front().chief};
+    int donor = internal::find_donor(steps);
+    if (donor >= 0 && planted_.chief_gives && steps.front().epoch >= 0) donor = 0;
+    ElasticState state;
+    if (donor >= 0) {
+      state = state_in(all[static_cast<size_t>(donor)]);
+    } else {
+      if (rank == 0) client.set("resume", to_json(saved_).dump());
+      state = state_in(json::parse(client.get("resume")));
+      if (stage_.over()) return {};
+    }
+    if (!group.begins) {
+      group.begins = state;
+      note(fmt::format("the group begins after step {}{}", state.step,
+                       donor < 0 ? ", from the checkpoint"
+                                 : fmt::format(", from the memory of rank {}",
+                                               group.ranks[static_cast<size_t>(donor)])));
+    }
+    require(*group.begins == state, "all members of a group begin with one state");
+    require(state.step >= saved_.step, "a group does not begin before the last checkpoint");
+    require(member.remembered.epoch < 0 || member.remembered.epoch < last_epoch_ ||
+                state.step >= member.remembered.step,
+            "no step of a member of the last group is lost");
+    return state;
+  }
+
+  void make_step(int rank, CoordinatorClient& client, const GroupId& id, Group& group,
+                 ElasticState& state) {
+    auto& come = group.come[state.step];
+    come.insert(rank);
+    pass_barrier(rank, client, "step");
+    if (stage_.over()) return;
+    require(come.size() == group.ranks.size(),
+            "a barrier lets no member through before all have come");
+    // A worker that the others have given up may hear late that a step was made.
+    require(id >= active_ || std::ranges::count(groups_[active_].ranks, rank) == 0,
+            "no member of the newest group makes a step of an earlier one");
+    active_ = std::max(active_, id);
+    last_epoch_ = active_.second;
+    state.train(state.next, std::ssize(group.ranks));
+    ElasticState right;
+    while (right.next < state.next) right.train(right.next, 1);
+    require(right.weights == state.weights, "each example is in the weights once");
+    require(group.made.emplace(state.step, state).first->second == state,
+            "all members of a group make the same step");
+  }
+
+  void save(const ElasticState& state) {
+    require(state.step > saved_.step, "the steps that count are made once, in order");
+    saved_ = state;
+    note(fmt::format("step {} is saved", state.step));
+  }
+
+  const ElasticSetting setting_;
+  const ElasticScenario::Planted& planted_;
+  uint64_t incarnations_ = 0;
+  std::map<GroupId, Group> groups_;
+  GroupId active_{};  // the last that made a step
+  int64_t last_epoch_ = -1;
+  ElasticState saved_{};
+};
+
+}  // namespace
+
+std::vector<Fault> ElasticScenario::faults(uint64_t seed) const {
+  return group_faults(derive_key(seed, {id_of("elastic"), id_of("faults")}));
+}
+
+std::string ElasticScenario::run(uint64_t seed, const std::vector<Fault>& faults,
+                                 Trace& trace) const {
+  return ElasticWorld(seed, ElasticSetting(seed), faults, planted_, trace).run();
+}
+
+}  // namespace muster::sim

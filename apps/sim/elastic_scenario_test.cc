@@ -1,0 +1,38 @@
+#include "apps/sim/elastic_scenario.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "apps/sim/found_seeds.h"
+
+namespace muster::sim {
+namespace {
+
+using testing::AnyOf;
+using testing::HasSubstr;
+
+TEST(ElasticScenario, NoSeedBreaksALaw) { expect_no_failure(ElasticScenario(), 500); }
+
+TEST(ElasticScenario, FindsABarrierThatOpensEarly) {
+  expect_failure(ElasticScenario({.coordinator = {.barriers_open_early = true}}), 50,
+                 AnyOf(HasSubstr("a barrier lets no member through before all have come"),
+                       HasSubstr("all members of a group make the same step")));
+}
+
+TEST(ElasticScenario, FindsAGroupThatDropsTheStepsOfASurvivor) {
+  expect_failure(ElasticScenario({.chief_gives = true}), 500,
+                 HasSubstr("no step of a member of the last group is lost"));
+}
+
+TEST(ElasticScenario, FindsAWorkerThatSkipsExamples) {
+  expect_failure(ElasticScenario({.reads_on = true}), 200,
+                 HasSubstr("each example is in the weights once"));
+}
+
+TEST(ElasticScenario, FindsAGroupThatIgnoresNewcomers) {
+  expect_failure(ElasticScenario({.ignores_newcomers = true}), 200,
+                 HasSubstr("a group ends after the step in which a worker has come"));
+}
+
+}  // namespace
+}  // namespace muster::sim
