@@ -65,6 +65,9 @@ class SharedRun {
   virtual bool begin_step(bool also_when_told = false) = 0;
   // Brings the weights here as they are now, without a step.
   virtual void read_weights() = 0;
+  // On the chief: whether a server was asked to stop, and waits for a checkpoint. False again after
+  // state() was read for one.
+  virtual bool save_wanted() = 0;
   // Throws PeerLost naming a server that has not the weights of this run any more. Gives the
   // updates so far.
   virtual int64_t check() = 0;

@@ -250,8 +250,14 @@ struct Resolve {
   static auto fields(auto& m) { return std::tie(m.rank, m.ticket, m.gone); }
 };
 
+// Whether a server has to stop, and waits for a checkpoint; only the chief hears of it.
+struct Beaten {
+  bool save_wanted = false;
+  static auto fields(auto& m) { return std::tie(m.save_wanted); }
+};
 // The worker lives.
 struct Beat {
+  using Answer = Beaten;
   plan::Phase phase = plan::Phase::kJoining;
   int64_t step = -1;
   static auto fields(auto& m) { return std::tie(m.phase, m.step); }
@@ -272,10 +278,12 @@ struct Finish {
 // The worker goes, and says so: before the end, and at it.
 struct Part {};
 struct Bye {};
+// A server has to stop, and waits for a checkpoint.
+struct WantSave {};
 
 using Request =
     net::Request<Join, Begin, Claim, Commit, Abandon, EndInput, Stop, LetGo, Settled, Others, Pause,
-                 Resume, Measures, Status, Resolve, Beat, Fail, Finish, Part, Bye>;
+                 Resume, Measures, Status, Resolve, Beat, Fail, Finish, Part, Bye, WantSave>;
 
 }  // namespace ledger
 

@@ -39,6 +39,8 @@ constexpr size_t kUnproved = 32;
 // A worker may be silent on a connection for as long as it lives.
 constexpr double kRequestTimeout = 3600;
 constexpr double kResolveTimeout = 5;
+constexpr double kAskForSaveEvery = 2;
+constexpr double kAskForSaveTimeout = 1;
 
 // By how many steps a worker may be ahead when it claims one. Weights that come while a step is
 // computed are those of the claim before.
@@ -91,6 +93,8 @@ class Server {
       if (ledger_) ledger_->wait_for_goodbyes(kGoodbyeTimeout);
       wait_for_clients(ledger_ ? kLastAnswerTimeout : kGoodbyeTimeout);
       log::info(fmt::format("{}: the run has ended", name_));
+    } else if (leaves_) {
+      log::info(fmt::format("{} has to stop, and the chief has saved", name_));
     } else if (ledger_) {
       // Requests within this time get the reason.
       ledger_->fail(*end);
@@ -153,11 +157,23 @@ class Server {
                  "run the same command again to continue from the last checkpoint");
   }
 
-  // The chief, if it was told to stop as well, saves what is here.
+  // The chief saves what is here first, and goes on, unless it was told to stop as well.
   bool may_stop() {
-    if (told_at_ == 0) told_at_ = now();
-    const std::lock_guard lock(mutex_);
-    return chief_connections_ == 0 || now() - told_at_ > kStopGraceSeconds;
+    if (told_at_ == 0) {
+      told_at_ = now();
+      reads_before_ = shards_.reads();
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      if (chief_connections_ == 0 || now() - told_at_ > kStopGraceSeconds) return true;
+    }
+    leaves_ = shards_.settled_reads() > reads_before_;
+    if (leaves_ || shards_.reads() > reads_before_ || now() - asked_at_ < kAskForSaveEvery)
+      return leaves_;
+    asked_at_ = now();
+    if (!ask_first(0, ledger::WantSave(), {}, kAskForSaveTimeout))
+      log::debug(fmt::format("{}: the chief may not hear that it has to stop", name_));
+    return false;
   }
 
   std::optional<Error> chief_is_gone() {
@@ -334,22 +350,29 @@ class Server {
     return left;
   }
 
-  // Asks the ledger, here or at the first server.
+  // Without the ledger the run begins again from a checkpoint.
   std::optional<ledger::Resolved> resolve(int64_t generation, const ledger::Resolve& asked) {
+    return ask_first(generation, asked, start_.cancelled, kResolveTimeout);
+  }
+
+  // Asks the ledger, here or at the first server. Nothing if it is not reached.
+  template <typename Operation>
+  std::optional<net::AnswerTo<Operation>> ask_first(int64_t generation, const Operation& asked,
+                                                    const std::function<bool()>& cancelled,
+                                                    double timeout_seconds) {
     try {
       if (ledger_) return ledger_->answer({.generation = generation}, asked);
       const auto socket = net::connect_messages({.address = start_.cluster.ps_addresses.front(),
                                                  .job = start_.cluster.job,
                                                  .task = start_.cluster.task.name(),
-                                                 .timeout_seconds = kResolveTimeout,
-                                                 .cancelled = start_.cancelled});
+                                                 .timeout_seconds = timeout_seconds,
+                                                 .cancelled = cancelled});
       send_message(*socket, handshake_of(start_.cluster, options_, /*rank=*/-1, /*incarnation=*/0,
                                          net::Purpose::kLedger));
-      if (!receive_answer<net::Welcome>(*socket, kResolveTimeout)) return std::nullopt;
+      if (!receive_answer<net::Welcome>(*socket, timeout_seconds)) return std::nullopt;
       send_message(*socket, ledger::Request{.generation = generation, .operation = asked});
-      return receive_answer<ledger::Resolved>(*socket, kResolveTimeout);
+      return receive_answer<net::AnswerTo<Operation>>(*socket, timeout_seconds);
     } catch (const Error& error) {
-      // Without the ledger the run begins again from a checkpoint.
       log::debug(fmt::format("{}: the ledger was not reached: {}", name_, error.message()));
       return std::nullopt;
     }
@@ -368,7 +391,10 @@ class Server {
   bool chief_came_ = false;
   plan::Pulse chief_{};
   double last_look_ = now();
-  double told_at_ = 0;  // to stop
+  double told_at_ = 0;        // to stop
+  double asked_at_ = 0;       // the chief to save, since it was told
+  int64_t reads_before_ = 0;  // it was told
+  bool leaves_ = false;       // the chief has saved since, and goes on
   // Of the last measures().
   struct Seen {
     double at = now();

@@ -71,6 +71,8 @@ class Pace {
   virtual bool others_go_on() const = 0;
   // Whether this replica takes part in saves.
   virtual bool saves() const = 0;
+  // Whether it should save now, as a parameter server that has to stop asks.
+  virtual bool save_wanted() const { return false; }
   // Whether the run goes on although an evaluation ended with this.
   virtual bool goes_on_after(const Error& error) const = 0;
   // This replica, at `step`, makes no more steps. It waits for those who go on:

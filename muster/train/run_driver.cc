@@ -49,7 +49,7 @@ RunDriver::End RunDriver::run(const Plan& plan) {
     Next next = asked ? agree_on_next() : Next::kStep;
     const bool ends = next == Next::kEnd;
     // The first save of a run shows that it can be saved.
-    if (saves_.due(engine_.step(), made.save)) {
+    if (due(made.save)) {
       save({.notify = !ends && next != Next::kLeave,
             .must = ends || (!plan.continues && !saves_.any())});
     }
@@ -68,7 +68,7 @@ RunDriver::End RunDriver::run(const Plan& plan) {
     // It waited for others, and was told to stop meanwhile.
     end_if_told();
     end_steps(end, [&] {
-      if (saves_.due(engine_.step(), wants_to_save())) save({});
+      if (due(wants_to_save())) save({});
     });
     if (replica_.is_chief()) end_if_told();
   }

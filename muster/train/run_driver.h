@@ -103,6 +103,10 @@ class MUSTER_PART_EXPORT RunDriver {
     bool must = false;   // when it fails, the run ends
   };
   void save(const Save& how);
+  // Whether to save the step where the engine is; `agreed`: the chief's clock wanted it.
+  bool due(bool agreed) const {
+    return saves_.due(engine_.step(), agreed) || (saves_.takes_part() && pace_.save_wanted());
+  }
   // Whether this step is not saved; all replicas together, since they settle a save in flight.
   bool lacks();
   void tell_saved(const Saved& made);

@@ -56,9 +56,10 @@ int served_code(const ServedCell& cell) {
 }
 
 bool comes_to_its_end(const ServedCell& cell) {
-  // A server that is asked to stop serves as long as its chief is there.
+  // A server that is asked to stop leaves when the chief has saved, and may leave the run before
+  // its end.
   const bool is_server = cell.task.starts_with("ps");
-  if (cell.signal == SIGTERM && is_server) return cell.phase != "start";
+  if (cell.signal == SIGTERM && is_server) return cell.phase == "end";
   return served_code(cell) == 0 || cell.task == "worker 0" || cell.task == "evaluator 0";
 }
 

@@ -1,5 +1,6 @@
 // Tasks of a cluster with parameter servers that are killed, asked to stop, or stand still, in
 // every phase.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -9,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "muster/base/temp_directory.h"
+#include "tests/end_to_end/program.h"
 #include "tests/faults/served_cell.h"
 
 namespace muster::testing {
@@ -53,9 +56,46 @@ TEST(ServedFaults, WithoutARestartTheRunEndsOrContinuesWithoutTheTask) {
 TEST(ServedFaults, ATaskThatIsAskedToStopSavesWhatIsThere) {
   expect_whole({{SIGTERM, "chief 0", "push"},
                 {SIGTERM, "worker 0", "input"},
-                {SIGTERM, "ps 1", "save"},
                 {SIGTERM, "evaluator 0", "export"},
                 {SIGTERM, "launcher", "evaluate"}});
+}
+
+// The run saves by itself only at its end. Returns what is wrong.
+std::string broken_by_stopping(int server) {
+  const TempDirectory directory;
+  const std::string model = directory / "model", saved = "saved " + model + "/model.ckpt-";
+  try {
+    Program program(muster_run({"--chief", "--workers=1", "--ps=2", "--survivor-time=1"},
+                               {binary("fault_victim"), "--model_dir=" + model}),
+                    {{"FAULT_SERVED", "2"},
+                     {"FAULT_STEPS", "100000"},
+                     {"FAULT_SAVE_EVERY", "100000"},
+                     {"OMP_NUM_THREADS", "1"}});
+    const std::string made = "made: ";
+    program.wait_for(made);
+    const std::string before = program.output();
+    const int64_t struck = std::stoll(before.substr(before.rfind(made) + made.size()));
+    program.signal_task("ps", server, SIGTERM);
+    program.wait_for(fmt::format("ps {} has to stop, and the chief has saved", server));
+    const int code = program.wait();
+    const std::string output = program.output();
+    const int64_t step = std::stoll(output.substr(output.rfind(saved) + saved.size()));
+    if (code == 128 + SIGTERM && step >= struck && has_checkpoint(model, step)) return "";
+    return fmt::format("exit code {}, saved step {}, at step {}:\n{}", code, step, struck, output);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+// Both servers: the first one keeps the ledger.
+TEST(ServedFaults, TheChiefSavesForAServerThatIsAskedToStop) {
+  std::string first, second;
+  {
+    const std::jthread other([&] { second = broken_by_stopping(1); });
+    first = broken_by_stopping(0);
+  }
+  EXPECT_EQ(first, "");
+  EXPECT_EQ(second, "");
 }
 
 // ./dev check asks for it.

@@ -99,6 +99,12 @@ Done LedgerHost::answer(const Asker& who, const ledger::Bye&) {
   return {};
 }
 
+Done LedgerHost::answer(const Asker& who, const ledger::WantSave&) {
+  const Lock lock = enter(who);
+  save_wanted_ = true;
+  return {};
+}
+
 Done LedgerHost::answer(const Asker& who, const ledger::Part&) {
   const Lock lock(*this);
   if (!members_.goodbye(caller(who))) return {};
@@ -111,11 +117,11 @@ Done LedgerHost::answer(const Asker& who, const ledger::Part&) {
   return {};
 }
 
-Done LedgerHost::answer(const Asker& who, const ledger::Beat& beat) {
+ledger::Beaten LedgerHost::answer(const Asker& who, const ledger::Beat& beat) {
   const Lock lock = enter(who);
   // A worker that was taken for lost, but lives, is notified when it asks for a step.
   (void)members_.heartbeat(caller(who), now(), plan::MemberPlace{beat.phase, beat.step});
-  return {};
+  return {.save_wanted = save_wanted_ && who.rank == kChief};
 }
 
 Done LedgerHost::answer(const Asker& who, const ledger::Begin& begin) {
@@ -188,6 +194,7 @@ Done LedgerHost::answer(const Asker& who, const ledger::LetGo&) {
 ledger::Cut LedgerHost::answer(const Asker& who, const ledger::Pause&) {
   const Lock lock = enter_part(who);
   ledger_.pause();
+  save_wanted_ = false;
   return {.step = ledger_.step(),
           .commits = ledger_.commits(),
           .positions = ledger_.positions(),

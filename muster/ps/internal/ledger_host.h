@@ -52,11 +52,12 @@ class LedgerHost {
   net::ledger::Measured answer(const Asker& who, const net::ledger::Measures&);
   net::ledger::Place answer(const Asker& who, const net::ledger::Status&);
   net::ledger::Resolved answer(const Asker& who, const net::ledger::Resolve& resolve);
-  net::Done answer(const Asker& who, const net::ledger::Beat& beat);
+  net::ledger::Beaten answer(const Asker& who, const net::ledger::Beat& beat);
   net::Done answer(const Asker& who, const net::ledger::Fail& failed);
   net::Done answer(const Asker& who, const net::ledger::Finish& finish);
   net::Done answer(const Asker& who, const net::ledger::Part&);
   net::Done answer(const Asker& who, const net::ledger::Bye&);
+  net::Done answer(const Asker& who, const net::ledger::WantSave&);
   // The last update that several workers made together; nothing without one.
   std::optional<plan::StepLedger::Round> last_round() const;
   // Whether this step of a worker counts.
@@ -117,7 +118,8 @@ class LedgerHost {
   int64_t rows_ = 0;     // examples of all steps that counted
   bool let_go_ = false;  // the chief has saved for the last time
   bool finished_ = false;
-  int64_t finished_at_ = 0;  // the step of the run then, as the chief said
+  int64_t finished_at_ = 0;   // the step of the run then, as the chief said
+  bool save_wanted_ = false;  // by a server that has to stop; until the next cut
   bool closed_ = false;
 };
 

@@ -140,8 +140,13 @@ void ServerConnections::report(plan::Phase phase, int64_t step) {
 }
 
 void ServerConnections::note_answer(std::string_view answer) {
+  const auto error = net::error_in(answer);
+  if (!error) {
+    save_wanted_ = net::decode_answer<ledger::Beaten>(answer).save_wanted;
+    return;
+  }
   const std::lock_guard lock(mutex_);
-  if (!failure_) failure_ = net::error_in(answer);
+  if (!failure_) failure_ = error;
 }
 
 std::optional<Error> ServerConnections::failure() const {

@@ -97,6 +97,12 @@ class ServerConnections {
   // Calls `work` for all servers at the same time.
   void at_all_servers(const std::function<void(size_t server)>& work) { pool_.run(work); }
 
+  // On the chief: whether a server that has to stop waits for a checkpoint, as the last heartbeat
+  // heard.
+  bool save_wanted() const { return save_wanted_; }
+  // The checkpoint is being made.
+  void forget_save_wanted() { save_wanted_ = false; }
+
   // Reports what this worker is doing.
   void report(plan::Phase phase, int64_t step);
   // Why the run is over, as the ledger says it; nothing while it is not known to be.
@@ -129,6 +135,7 @@ class ServerConnections {
   ThreadPool pool_, rows_pool_;
   std::atomic<plan::Phase> phase_{plan::Phase::kJoining};
   std::atomic<int64_t> step_{-1};
+  std::atomic<bool> save_wanted_{false};
   mutable std::mutex mutex_;
   bool finished_ = false;  // of the worker's thread: it has said goodbye
   std::optional<Error> failure_;

@@ -260,6 +260,7 @@ void ShardServer::answer(Client& client, const shards::MakeArea& request, Define
 
 void ShardServer::answer(Client& client, const shards::Push& request, Defined& here) {
   net::MessageSocket& socket = client.socket;
+  if (client.rank == 0) settled_reads_ = reads_.load();
   std::unique_ptr<StagedGradients> staged;
   // An earlier process of the worker may have left a step that counts.
   settle(client.rank, /*gone=*/false);

@@ -2,6 +2,7 @@
 // Thread safety: any thread; each connection makes one request at a time.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -58,6 +59,10 @@ class ShardServer {
   std::map<std::string, double> learning_rates();
   // How many steps are in the weights.
   int64_t applied();
+  // How many times the chief has read all that is here. And how many of these times it has made a
+  // step since, so that it has saved what it read, or knows why it could not.
+  int64_t reads() const { return reads_; }
+  int64_t settled_reads() const { return settled_reads_; }
   // Ends all waits.
   void close();
 
@@ -122,6 +127,7 @@ class ShardServer {
   std::map<std::string, Tensor> kept_;
   int64_t applied_ = 0;             // steps, in this generation
   std::map<int, Waiting> waiting_;  // by rank
+  std::atomic<int64_t> reads_{0}, settled_reads_{0};
   std::mutex round_;
   std::mutex building_;  // the model function is called by one thread
 };

@@ -260,6 +260,8 @@ void WorkerRun::read_weights() {
   transfer_->pull(nullptr);
 }
 
+bool WorkerRun::save_wanted() { return connections_.save_wanted(); }
+
 int64_t WorkerRun::check() {
   await_push();
   look_at_servers();

@@ -80,6 +80,7 @@ class WorkerRun final : public distribute::SharedRun, public distribute::ServedS
   }
   bool begin_step(bool also_when_told) override;
   void read_weights() override;
+  bool save_wanted() override;
   int64_t check() override;
   bool ended() override;
   int64_t end_steps(End end, const std::function<void(int64_t)>& others_go_on) override;

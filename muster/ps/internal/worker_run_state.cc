@@ -131,6 +131,7 @@ distribute::ServedState::Cut WorkerRun::cut(
   check_chief("the state of the run");
   await_push();
   const ledger::Cut paused = ask_ledger(ledger::Pause());
+  connections_.forget_save_wanted();
   Cut cut{.step = paused.step, .positions = paused.positions, .ended = paused.ended};
   try {
     connections_.at_all_servers([&](size_t server) {
