@@ -57,7 +57,8 @@ void check_directories(const std::vector<std::string>& directories) {
 int write_report(const BoardFlags& flags) {
   board::RunStore store(flags.directories, file_systems());
   store.read_all();
-  if (store.runs().empty()) {
+  if (store.runs().empty() && store.live_runs().empty() && store.searches().empty() &&
+      store.profiles().empty()) {
     throw not_found(fmt::format("there are no event files in {}", join(flags.directories, ", ")),
                     "event files have \".tfevents.\" in their names");
   }

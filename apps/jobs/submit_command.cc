@@ -9,6 +9,7 @@
 #include "apps/jobs/commands.h"
 #include "apps/jobs/follow_job.h"
 #include "apps/jobs/target_flags.h"
+#include "apps/muster/board_report.h"
 #include "muster/base/clock.h"
 #include "muster/base/environment.h"
 #include "muster/base/error.h"
@@ -44,6 +45,7 @@ struct SubmitFlags {
   TargetFlags target;
   bool dry_run = false, wait = false;
   uint64_t seed = 1;
+  std::string report{};
 };
 
 class WithArguments final : public CLI::Formatter {
@@ -113,7 +115,7 @@ jobs::JobSpec job_of(const JobFlags& flags, const std::vector<std::string>& argu
 // Flags of a search are for a job that has one, which is run here.
 void check_search_flags(const CLI::App& command, const SubmitFlags& flags,
                         const jobs::JobSpec& job) {
-  for (const char* flag : {"--max-trials", "--parallel-trials", "--seed"}) {
+  for (const char* flag : {"--max-trials", "--parallel-trials", "--seed", "--report"}) {
     if (command.get_option(flag)->count() == 0) continue;
     if (!job.search) {
       throw invalid_argument(
@@ -124,6 +126,11 @@ void check_search_flags(const CLI::App& command, const SubmitFlags& flags,
                   : fmt::format("{} has neither hyperparameters nor studySpec", flags.job.config)),
           "add hyperparameters to the configuration (docs/hyperparameters.md), or omit the flag; "
           "write flags of the program after two dashes");
+    }
+    if (flags.to == "vertex" && std::string_view(flag) == "--report") {
+      throw invalid_argument(
+          "not supported: --report of a search on Vertex AI",
+          "write it when the search has ended: muster board JOB_DIR --report=" + flags.report);
     }
     if (flags.to == "vertex" && std::string_view(flag) == "--seed") {
       throw invalid_argument(
@@ -186,6 +193,7 @@ int search(const SubmitFlags& flags, const jobs::JobSpec& job, jobs::JobStore& s
     fputs(jobs::describe_search_job(store, target, job, flags.seed).c_str(), stdout);
     return 0;
   }
+  if (!flags.report.empty()) check_board_report(flags.report);
   const InterruptScope interrupts(
       "\n"
       "ended at once; its trials continue to run. To end them and continue the search: the same "
@@ -194,6 +202,8 @@ int search(const SubmitFlags& flags, const jobs::JobSpec& job, jobs::JobStore& s
       jobs::run_search_job(store, target, job, system_clock(), options);
   fputs(result.table.c_str(), stdout);
   fmt::print("{}\n", result.summary);
+  std::fflush(stdout);
+  if (!flags.report.empty()) write_board_report(job.job_dir, flags.report);
   return result.exit_code;
 }
 
@@ -353,6 +363,11 @@ void add_submit(CLI::App& app, const std::vector<std::string>& arguments,
         {.at_least = 1, .at_most = 1000000}});
   flag({"seed", &flags->seed,
         "For a search: seed of the drawn values; the same seed gives the same trials"});
+  flag({"report",
+        &flags->report,
+        "For a search: HTML file to write when it has ended, with its trials and their curves",
+        {},
+        "FILE"});
   flag({"wait", &flags->wait, "Print the job's log until it ends, and return its exit code"});
   flag({"dry-run", &flags->dry_run, "Print what would be started without starting it"});
   add_target_flags(*command, flags->target);

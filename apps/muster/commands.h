@@ -15,9 +15,10 @@ namespace muster::app {
 
 using Action = std::function<int()>;
 
-// `program` are the arguments after "--" on the command line; `own_folder` is the folder of the
-// muster binary.
-void add_run(CLI::App& app, const std::vector<std::string>& program, const std::string& own_folder,
+// `all` is the command line, without the program's name; it must outlive the action. `program` are
+// the arguments after "--" in it; `own_folder` is the folder of the muster binary.
+void add_run(CLI::App& app, const std::vector<std::string>& all,
+             const std::vector<std::string>& program, const std::string& own_folder,
              Action& action);
 void add_data(CLI::App& app, Action& action);
 // `self` is the path of the muster binary.

@@ -18,7 +18,7 @@ void add_commands(CLI::App& app, const CommandLine& line, Action& action) {
     become_program({.name = "muster-jobs", .what = "which has the commands for jobs and images"},
                    line.all, line.own_folder);
   }
-  add_run(app, line.program, line.own_folder, action);
+  add_run(app, line.all, line.program, line.own_folder, action);
   add_commands_of_jobs(app);
   add_data(app, action);
   add_inspect(app, line.all, line.own_folder, action);

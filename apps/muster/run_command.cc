@@ -11,14 +11,18 @@
 #include <string>
 #include <vector>
 
+#include "apps/muster/board_report.h"
 #include "apps/muster/commands.h"
 #include "muster/base/environment.h"
 #include "muster/base/error.h"
+#include "muster/base/file_system.h"
 #include "muster/base/free_ports.h"
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
 #include "muster/command/command_line.h"
+#include "muster/files/file_systems.h"
 #include "muster/launch/run.h"
+#include "muster/launch/run_record.h"
 #include "muster/nodes/node_run.h"
 #include "muster/stores/preemption_notice.h"
 
@@ -57,6 +61,7 @@ struct RunFlags {
   std::string nodes{};
   nodes::NodeOptions node{};
   std::string preemption_notice{};
+  std::string report{};
 };
 
 std::chrono::milliseconds milliseconds(double seconds) {
@@ -108,7 +113,56 @@ void stop_on_notice(const std::string& notice) {
   ::kill(::getpid(), SIGTERM);
 }
 
-int run(RunFlags& flags, const std::string& own_folder) {
+// The model_dir that the program is given; empty without one.
+std::string model_dir_of(const std::vector<std::string>& program) {
+  std::string found;
+  for (size_t word = 1; word < program.size(); ++word) {
+    for (const std::string flag : {"--model_dir", "--model-dir"}) {
+      if (program[word].starts_with(flag + "=")) found = program[word].substr(flag.size() + 1);
+      if (program[word] == flag && word + 1 < program.size()) found = program[word + 1];
+    }
+  }
+  return found;
+}
+
+// Runs, keeps the launcher's record in model_dir, and writes the report.
+int run_with_report(RunFlags& flags, const std::vector<std::string>& all,
+                    const std::string& model_dir) {
+  std::vector<std::string> command = {"muster"};
+  command.insert(command.end(), all.begin(), all.end());
+  launch::RunRecord record(std::move(command));
+  record.watch(flags.run);
+  const int code = launch::run(flags.run);
+  try {
+    file_systems().make_directories(model_dir).value();
+    file_systems()
+        .write_atomically(join_path(model_dir, launch::kLaunchFile), record.to_json(code))
+        .value();
+  } catch (const Error& error) {
+    log::warning("the report says nothing of starts and exits: " + error.message());
+  }
+  write_board_report(model_dir, flags.report);
+  return code;
+}
+
+// Throws for a report that could not be written after the run. Returns its model_dir.
+std::string check_report(const RunFlags& flags) {
+  if (!flags.nodes.empty() || !flags.node.rendezvous.empty()) {
+    throw invalid_argument(
+        "not supported: --report with --nodes",
+        "write the report when the run has ended: muster board MODEL_DIR --report=" + flags.report);
+  }
+  check_board_report(flags.report);
+  const std::string model_dir = model_dir_of(flags.run.command);
+  if (!model_dir.empty()) return model_dir;
+  throw invalid_argument(
+      "--report does not find the run's model_dir: the program has no argument --model_dir",
+      "give the program --model_dir=DIR; or write the report when the run has ended: muster board "
+      "DIR --report=" +
+          flags.report);
+}
+
+int run(RunFlags& flags, const std::vector<std::string>& all, const std::string& own_folder) {
   flags.run.pin = !flags.no_pin;
   set_workers(flags.workers, flags.run);
   if (flags.log_format != "text" && flags.log_format != "json") {  // flags are checked
@@ -126,10 +180,12 @@ int run(RunFlags& flags, const std::string& own_folder) {
     const char* path = std::getenv("PATH");
     flags.run.command[0] = launch::find_program(flags.run.command[0], path ? path : "", own_folder);
   }
+  const std::string reported = flags.report.empty() ? "" : check_report(flags);
   std::optional<stores::PreemptionWatch> watch;
   if (!flags.preemption_notice.empty() && !flags.dry_run)
     watch.emplace(flags.preemption_notice, Environment::process(), stop_on_notice);
   if (!flags.nodes.empty() || !flags.node.rendezvous.empty()) return run_on_nodes(flags);
+  if (!flags.dry_run && !reported.empty()) return run_with_report(flags, all, reported);
   if (!flags.dry_run) return launch::run(flags.run);
   const int tasks = std::max(1, launch::cluster_size(flags.run));
   const launch::RunPlan plan = launch::plan_run(flags.run, launch::this_machine(),
@@ -141,7 +197,8 @@ int run(RunFlags& flags, const std::string& own_folder) {
 
 }  // namespace
 
-void add_run(CLI::App& app, const std::vector<std::string>& program, const std::string& own_folder,
+void add_run(CLI::App& app, const std::vector<std::string>& all,
+             const std::vector<std::string>& program, const std::string& own_folder,
              Action& action) {
   auto* command = app.add_subcommand("run", "Run a program as a cluster of tasks on this machine");
   auto flags = std::make_shared<RunFlags>();
@@ -196,6 +253,12 @@ void add_run(CLI::App& app, const std::vector<std::string>& program, const std::
         {},
         {},
         {"text", "json"}});
+  flag({"report",
+        &flags->report,
+        "HTML file to write when the run has ended: its tasks, exits, restarts, shares of time and "
+        "curves, from the program's --model_dir",
+        {},
+        "FILE"});
   flag({"tls", &flags->run.tls,
         "Encrypt calls to the coordinator with TLS, using certificates made for this run"});
   flag({"dry-run", &flags->dry_run, "Print what would be started without starting it"});
@@ -233,11 +296,13 @@ void add_run(CLI::App& app, const std::vector<std::string>& program, const std::
       "  muster run --workers=4 --cores-per-task=2 --dry-run -- ./train --epochs=3\n"
       "  muster run --chief --workers=3 -- ./train\n"
       "  muster run --workers=2 --evaluator -- mnist --data_dir=digits --model_dir=model\n"
+      "  muster run --workers=2 --report=report.html -- mnist --data_dir=digits "
+      "--model_dir=model\n"
       "  muster run --chief --workers=2 --ps=2 --restart=3 -- mnist --strategy=parameter_server\n"
       "  muster run --nodes=0/2 --rendezvous=node1:29500 --restart=3 -- ./train");
-  command->callback([flags, program, own_folder, &action] {
+  command->callback([flags, &all, program, own_folder, &action] {
     flags->run.command = program;
-    action = [flags, own_folder] { return run(*flags, own_folder); };
+    action = [flags, &all, own_folder] { return run(*flags, all, own_folder); };
   });
 }
 

@@ -68,6 +68,11 @@ std::vector<Flag> train_flags(TrainFlags& flags) {
        "File for predictions; default: predictions.csv in the model's directory",
        {},
        "FILE"},
+      {"report",
+       &flags.report,
+       "HTML file to write too: the report with curves, in one file that needs no network",
+       {},
+       "FILE"},
       {"trees",
        &flags.trees,
        "For boosted_trees: number of trees",
@@ -103,6 +108,8 @@ void check_flags(const TrainFlags& flags) {
                            "use one character, tab, or auto");
   }
   if (!flags.predict.empty()) {
+    if (!flags.report.empty())
+      throw invalid_argument("--report is for training", "omit it, or omit --predict");
     if (flags.csv.empty() && flags.model_dir.empty()) {
       throw invalid_argument("--predict needs a model",
                              "give --model-dir=DIR, or the table it was trained on");

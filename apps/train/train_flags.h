@@ -24,6 +24,7 @@ struct TrainFlags {
   std::string model_dir{};
   std::string predict{};
   std::string out{};
+  std::string report{};
   std::optional<int64_t> trees{};
   std::optional<int64_t> epochs{};
   uint64_t seed = 0;

@@ -95,7 +95,7 @@ TEST_F(TrainProgramTest, ATableBecomesAModelThatAnswers) {
   EXPECT_EQ(order[0], "age");
   EXPECT_EQ(order[1], "home, town");
   for (const char* file : {"report.md", "columns.csv", "calibration.csv", "confusion.csv",
-                           "gain.csv", "held_out_predictions.csv"})
+                           "gain.csv", "held_out_predictions.csv", "partial_dependence.csv"})
     EXPECT_TRUE(std::filesystem::exists(folder_ / (std::string("people_model/report/") + file)))
         << file;
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "apps/train/partial_dependence.h"
 #include "apps/train/scores.h"
 #include "muster/base/file_system.h"
 #include "muster/base/strings.h"
@@ -23,6 +24,8 @@ namespace {
 // More rows would add little information, and take longer.
 constexpr int64_t kShuffledRows = 4000;
 constexpr int64_t kRepeats = 3;
+constexpr int64_t kDependenceRows = 500;
+constexpr size_t kDependenceColumns = 8;
 constexpr size_t kShownColumns = 40, kShownImportant = 15, kShownClasses = 12;
 
 std::string number_text(double number) {
@@ -312,6 +315,7 @@ class Writer {
     report_.table(std::move(table));
     report_.line(fmt::format("how much worse the {} is when the column is shuffled among {} rows",
                              metric, with_commas(static_cast<uint64_t>(rows.rows))));
+    say_dependence(needed);
     if (trees) return;
     report_.section("The largest weights of the linear part");
     Report::Table weights{.titles = {"column", "value"}};
@@ -325,6 +329,22 @@ class Writer {
       weights.rows.back().push_back(number_text(row.numbers[0]));
     }
     report_.table(std::move(weights));
+  }
+
+  // How the predictions change with the most important columns.
+  void say_dependence(const Explanation& needed) {
+    if (plan_.classes.size() > kShownClasses) return;  // a curve for each would show nothing
+    std::vector<std::string> columns;
+    for (const Explanation::Row& row : needed.rows) {
+      if (columns.size() < kDependenceColumns) columns.push_back(row.column);
+    }
+    save("partial_dependence.csv", partial_dependence(plan_, trained_.eval.sample(kDependenceRows),
+                                                      columns, [&](const EncodedTable& table) {
+                                                        return trained_.model.predict(table);
+                                                      }));
+    report_.line(fmt::format(
+        "report/partial_dependence.csv: the mean prediction for values of the first {} columns",
+        columns.size()));
   }
 
   // The first held-out row, as a request has it.

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "apps/muster/board_report.h"
 #include "apps/train/encoded_table.h"
 #include "apps/train/table_model.h"
 #include "apps/train/table_plan.h"
@@ -116,6 +117,7 @@ void train_table(const TrainFlags& flags) {
         fmt::format("--eval: {} is the table that is learned from", flags.eval),
         "omit it, and one row of five is held out; or name a file of other rows");
   }
+  if (!flags.report.empty()) check_board_report(flags.report);
   const TableFormat format = format_of(flags);
   const HeldOut held = held_out(flags.eval.empty() ? flags.eval_fraction : 0, flags.seed);
   TablePlan plan = plan_table(flags, format, held);
@@ -155,6 +157,7 @@ void train_table(const TrainFlags& flags) {
                                    .model_dir = model_dir,
                                    .export_path = exported(*model, model_dir)});
   print(report.to_text());
+  if (!flags.report.empty()) write_board_report(model_dir, flags.report);
 }
 
 }  // namespace muster::app

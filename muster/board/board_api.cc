@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <tuple>
 #include <utility>
 
 #include "muster/base/clock.h"
@@ -15,10 +16,13 @@
 #include "muster/base/uri.h"
 #include "muster/board/chart_table.h"
 #include "muster/board/compare_runs.h"
+#include "muster/board/epoch_axis.h"
 #include "muster/board/internal/record_answers.h"
 #include "muster/board/live_json.h"
+#include "muster/board/profiles.h"
 #include "muster/board/run_facts.h"
 #include "muster/board/searches.h"
+#include "muster/board/task_report.h"
 
 namespace muster::inline v0_1::board {
 namespace {
@@ -113,10 +117,11 @@ std::string chart_json(const ChartTable& table, const std::vector<size_t>& runs)
 
 ChartAxis axis_of(const Query& query) {
   const std::string word = query.text("x", "step");
-  if (word == "step") return ChartAxis::kStep;
+  // Bins of steps get their epochs afterwards.
+  if (word == "step" || word == "epoch") return ChartAxis::kStep;
   if (word == "wall") return ChartAxis::kWall;
   if (word == "relative") return ChartAxis::kRelative;
-  throw invalid_argument("'x' must be step, wall or relative");
+  throw invalid_argument("'x' must be step, epoch, wall or relative");
 }
 
 // The part of a series that a chart shows, read again from the files where the store has thinned
@@ -179,6 +184,9 @@ HttpAnswer BoardApi::route(const std::string& path, const Query& query) {
   if (path == "/api/compare") return compare(query);
   if (path == "/api/searches") return searches();
   if (path == "/api/live") return live();
+  if (path == "/api/tasks") return tasks();
+  if (path == "/api/profiles") return profiles();
+  if (path == "/api/profile") return profile(query);
   return error_of(404, "there is no such path");
 }
 
@@ -236,6 +244,7 @@ HttpAnswer BoardApi::state(const Query& query) {
                     {"troubles", store_.troubles()},
                     {"searches", store_.searches().size()},
                     {"live_runs", store_.live_runs().size()},
+                    {"profiles", store_.profiles().size()},
                     {"runs", runs},
                     {"tags", tag_list}});
 }
@@ -244,6 +253,9 @@ HttpAnswer BoardApi::chart(const Query& query) {
   const std::string tag = tag_of(query);
   const auto runs = store_.runs();
   const std::vector<size_t> chosen = query.numbers("runs", runs.size());
+  const bool by_epoch = query.text("x") == "epoch";
+  const std::optional<double> epoch_steps = query.number("epoch_steps");
+  if (epoch_steps && *epoch_steps <= 0) throw invalid_argument("'epoch_steps' must be positive");
   const ChartOptions options{
       .axis = axis_of(query),
       .intervals = static_cast<int>(query.integer("intervals", 10, 4000, 300)),
@@ -254,14 +266,21 @@ HttpAnswer BoardApi::chart(const Query& query) {
   std::vector<std::vector<ScalarBin>> bins;
   for (const size_t number : chosen) {
     const StoredRun& run = *runs[number];
+    std::optional<EpochAxis> epochs;
+    ChartOptions own = options;
+    if (by_epoch) {
+      epochs = epochs_of(store_, run.name, epoch_steps);
+      if (!epochs->is_known()) continue;
+      std::tie(own.from, own.to) = epochs->steps(options.from, options.to);
+    }
     const std::lock_guard lock(run.mutex);
     const auto found = run.data.tags().find(std::string_view(tag));
     if (found == run.data.tags().end() || found->second.scalars.bins().empty()) continue;
     const ScalarSeries& series = found->second.scalars;
     const double first_wall = series.bins().front().first_wall;
     shown.push_back(number);
-    if (needs_finer(series, options, first_wall)) {
-      bins.push_back(finer_bins(run.data, tag, series, options, first_wall));
+    if (needs_finer(series, own, first_wall)) {
+      bins.push_back(finer_bins(run.data, tag, series, own, first_wall));
     } else {
       bins.push_back(series.bins());
     }
@@ -272,10 +291,15 @@ HttpAnswer BoardApi::chart(const Query& query) {
         bin.last_wall -= first_wall;
       }
     }
+    for (ScalarBin& bin : bins.back()) {
+      if (!epochs) break;
+      bin.first_wall = epochs->at(static_cast<double>(bin.first_step));
+      bin.last_wall = epochs->at(static_cast<double>(bin.last_step));
+    }
   }
   ChartOptions placed = options;
-  // The times are relative already.
-  if (options.axis == ChartAxis::kRelative) placed.axis = ChartAxis::kWall;
+  // The times are relative already, or are epochs.
+  if (options.axis == ChartAxis::kRelative || by_epoch) placed.axis = ChartAxis::kWall;
   const std::vector<std::span<const ScalarBin>> series(bins.begin(), bins.end());
   return {200, chart_json(make_chart(series, placed), shown), serve::kJson, {}};
 }
@@ -435,6 +459,24 @@ json BoardApi::live_run(const std::string& directory, double now) {
   if (now - looked.at >= kBetweenLooks || now < looked.at)
     looked = {.at = now, .run = std::make_shared<json>(live_json(files_, directory, now))};
   return *looked.run;
+}
+
+HttpAnswer BoardApi::tasks() {
+  json all = json::array();
+  for (const std::string& directory : store_.live_runs()) {
+    json run = task_report_json(files_, directory);
+    if (run.is_object()) all.push_back(std::move(run));
+  }
+  return answer_of(all);
+}
+
+HttpAnswer BoardApi::profiles() { return answer_of(profiles_json(files_, store_.profiles())); }
+
+HttpAnswer BoardApi::profile(const Query& query) {
+  const std::vector<std::string> paths = store_.profiles();
+  if (paths.empty()) throw not_found("there is no profile");
+  const int64_t number = query.integer("number", 0, static_cast<int64_t>(paths.size()) - 1);
+  return {200, profile_text(files_, paths[static_cast<size_t>(number)]), serve::kJson, {}};
 }
 
 HttpAnswer BoardApi::compare(const Query& query) {

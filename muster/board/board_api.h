@@ -41,6 +41,9 @@ class BoardApi {
   serve::HttpAnswer compare(const Query& query);
   serve::HttpAnswer searches();
   serve::HttpAnswer live();
+  serve::HttpAnswer tasks();
+  serve::HttpAnswer profiles();
+  serve::HttpAnswer profile(const Query& query);
   // What the tasks of a run do: of a run in a bucket what they did at most some seconds ago.
   nlohmann::json live_run(const std::string& directory, double now);
 

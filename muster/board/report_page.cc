@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "muster/base/base64.h"
 #include "muster/base/error.h"
 #include "muster/board/board_page.h"
+#include "muster/board/epoch_axis.h"
 
 namespace muster::inline v0_1::board {
 namespace {
@@ -16,6 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMostBlobBytes = size_t{32} << 20;
+constexpr size_t kMostProfile = size_t{4} << 20, kAllProfiles = size_t{16} << 20;  // bytes
 // No request can leave the file: it has no address to ask, and pictures are in it.
 constexpr const char* kReportPolicy =
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
@@ -46,6 +49,16 @@ class Answers {
     if (blob_bytes_ > kMostBlobBytes) return;
     all_["blob"][key] = "data:" + answer.type + ";base64," + to_base64(answer.body);
   }
+  // Keeps a profile as it is, while there is room for it.
+  void add_profile(size_t number) {
+    const serve::HttpAnswer answer = api_.answer("/api/profile", fmt::format("number={}", number));
+    const size_t size = answer.body.size();
+    if (answer.status != 200 || size > kMostProfile || profile_bytes_ + size > kAllProfiles) return;
+    json profile = json::parse(answer.body, nullptr, /*allow_exceptions=*/false);
+    if (profile.is_discarded()) return;
+    profile_bytes_ += size;
+    all_["profile"][std::to_string(number)] = std::move(profile);
+  }
   const json& operator[](const char* path) const { return all_.at(path); }
   std::string text() const {
     // Inside of an element of a page, '<' could begin another one.
@@ -63,7 +76,7 @@ class Answers {
  private:
   BoardApi& api_;
   json all_ = json::object();
-  size_t blob_bytes_ = 0;
+  size_t blob_bytes_ = 0, profile_bytes_ = 0;
 };
 
 void add_records(Answers& answers, const std::string& kind, const json& tag, size_t run) {
@@ -88,10 +101,13 @@ std::string report_page(BoardApi& api, const RunStore& store) {
   // A copy: adding answers moves them.
   const json state = answers["state"][""];
   const size_t runs = store.runs().size();
+  const bool has_epochs = std::ranges::any_of(state["tags"], [](const json& tag) {
+    return tag["name"] == kEpochTag && tag["kind"] == "scalar";
+  });
   for (const json& tag : state["tags"]) {
     const auto kind = tag["kind"].get<std::string>();
-    for (const char* axis : {"step", "relative", "wall"}) {
-      if (kind != "scalar") break;
+    for (const char* axis : {"step", "epoch", "relative", "wall"}) {
+      if (kind != "scalar" || (!has_epochs && std::string_view(axis) == "epoch")) continue;
       answers.add("chart", fmt::format("{}.{}", tag["number"].get<int>(), axis),
                   fmt::format("tag={}&runs=0-{}&x={}", tag["number"].get<int>(), runs - 1, axis));
     }
@@ -103,6 +119,10 @@ std::string report_page(BoardApi& api, const RunStore& store) {
   }
   answers.add("hparams", "", "");
   answers.add("searches", "", "");
+  answers.add("tasks", "", "");
+  answers.add("profiles", "", "");
+  for (size_t profile = 0; profile < store.profiles().size(); ++profile)
+    answers.add_profile(profile);
   return fmt::format(
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n"

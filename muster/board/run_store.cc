@@ -10,7 +10,9 @@
 #include "muster/base/error.h"
 #include "muster/base/printable.h"
 #include "muster/base/uri.h"
+#include "muster/board/profiles.h"
 #include "muster/board/searches.h"
+#include "muster/launch/run_record.h"
 #include "muster/summary/live_status.h"
 
 namespace muster::inline v0_1::board {
@@ -19,6 +21,7 @@ namespace {
 constexpr int kDeepestRun = 8;
 constexpr size_t kMostSearches = 100;
 constexpr size_t kMostLiveRuns = 200;
+constexpr size_t kMostProfiles = 500;
 
 // The last part of a folder's path.
 std::string name_of_folder(std::string path) {
@@ -145,6 +148,18 @@ void RunStore::note_live_run(const std::string& path, const std::vector<Director
   ++version_;
 }
 
+void RunStore::note_file(const std::string& path, const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  const auto add = [this](std::vector<std::string>& list, const std::string& what, size_t most) {
+    if (list.size() == most || std::ranges::find(list, what) != list.end()) return;
+    list.push_back(what);
+    ++version_;
+  };
+  if (name == kSearchFile) add(searches_, path, kMostSearches);
+  if (is_profile(name)) add(profiles_, join_path(path, name), kMostProfiles);
+  if (name == launch::kLaunchFile) add(live_runs_, path, kMostLiveRuns);
+}
+
 void RunStore::list_folder(const std::string& path, const std::string& name, int depth,
                            std::vector<std::string>& troubles) {
   const Result<std::vector<DirectoryEntry>> entries = files_.list_entries(path);
@@ -157,11 +172,7 @@ void RunStore::list_folder(const std::string& path, const std::string& name, int
   std::vector<const DirectoryEntry*> events;
   for (const DirectoryEntry& entry : entries.value()) {
     if (!entry.info.is_directory && formats::is_event_file(entry.name)) events.push_back(&entry);
-    if (!entry.info.is_directory && entry.name == kSearchFile) {
-      const std::lock_guard lock(mutex_);
-      if (searches_.size() < kMostSearches && std::ranges::find(searches_, path) == searches_.end())
-        searches_.push_back(path);
-    }
+    if (!entry.info.is_directory) note_file(path, entry.name);
   }
   if (!events.empty()) {
     std::shared_ptr<StoredRun> run;
@@ -215,6 +226,11 @@ std::vector<std::string> RunStore::searches() const {
 std::vector<std::string> RunStore::live_runs() const {
   const std::lock_guard lock(mutex_);
   return live_runs_;
+}
+
+std::vector<std::string> RunStore::profiles() const {
+  const std::lock_guard lock(mutex_);
+  return profiles_;
 }
 
 uint64_t RunStore::version() const {

@@ -59,6 +59,8 @@ class RunStore {
   // The folders in which tasks tell what they do, summary/live_status.h, in the order in which they
   // were found.
   std::vector<std::string> live_runs() const;
+  // The profiles, profiles.h, in the order in which they were found; at most 500.
+  std::vector<std::string> profiles() const;
   // The number of a tag for requests; the same for all runs.
   int tag_number(const std::string& tag);
   // The tag of a number. Throws NotFound for an unknown one.
@@ -69,6 +71,9 @@ class RunStore {
   void list();
   void list_folder(const std::string& path, const std::string& name, int depth,
                    std::vector<std::string>& troubles);
+  // Notes a search, a profile, or a run that `muster run` started, if the folder `path` has its
+  // file `name`.
+  void note_file(const std::string& path, const std::string& name);
   // Notes the run that the folder `path`, which has these entries, tells of.
   void note_live_run(const std::string& path, const std::vector<DirectoryEntry>& entries);
   // Reads a slice of the next run that has more. Returns false if none has.
@@ -88,6 +93,7 @@ class RunStore {
   std::vector<std::string> troubles_;
   std::vector<std::string> searches_;
   std::vector<std::string> live_runs_;
+  std::vector<std::string> profiles_;
   std::vector<std::string> tag_names_;
   std::map<std::string, int> tag_numbers_;
   uint64_t version_ = 1;

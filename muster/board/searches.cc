@@ -1,5 +1,6 @@
 #include "muster/board/searches.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -11,6 +12,18 @@ namespace {
 using nlohmann::json;
 
 constexpr uint64_t kMostSearchBytes = 32 << 20;
+constexpr size_t kCurvePoints = 200;  // of a trial's curve
+
+// At most kCurvePoints of the measurements, spread evenly, the last among them.
+json curve_of(const json& measurements) {
+  json curve = json::array();
+  const size_t count = measurements.size(), most = std::min(count, kCurvePoints);
+  for (size_t point = 0; point < most; ++point) {
+    const json& each = measurements[(point + 1) * count / most - 1];
+    if (each.at(0).is_number() && each.at(1).is_number()) curve.push_back({each.at(0), each.at(1)});
+  }
+  return curve;
+}
 
 // A trial for the page. Throws json::exception for another form than that of jobs/search.cc.
 json trial_json(const json& saved, bool maximize) {
@@ -25,6 +38,7 @@ json trial_json(const json& saved, bool maximize) {
                 {"last", nullptr}};
   const json& measurements = saved.at("measurements");
   trial["measurements"] = measurements.size();
+  trial["curve"] = curve_of(measurements);
   for (const json& each : measurements) {
     const json &step = each.at(0), &value = each.at(1);
     if (!value.is_number()) continue;

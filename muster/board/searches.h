@@ -13,9 +13,10 @@ namespace muster::inline v0_1::board {
 inline constexpr const char* kSearchFile = "search.json";
 
 // Returns {"directory", "maximize", "metric", "trials": [{"number", "values", "state", "failure",
-// "exit_code", "log", "measurements": their number, "best", "best_step", "last"}]} of the
-// search in the folder; null where there is none that can be read. "best" is the greatest
-// measurement, the least where "maximize" is false, and null without one.
+// "exit_code", "log", "measurements": their number, "curve": [[step, value]] of at most 200 of
+// them, "best", "best_step", "last"}]} of the search in the folder; null where there is none that
+// can be read. "best" is the greatest measurement, the least where "maximize" is false, and null
+// without one.
 nlohmann::json search_json(FileSystem& files, const std::string& directory);
 
 }  // namespace muster::inline v0_1::board

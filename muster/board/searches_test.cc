@@ -29,6 +29,7 @@ TEST(Searches, TrialsWithTheirBestMeasurements) {
   EXPECT_EQ(search["trials"][0]["best_step"], 20);
   EXPECT_EQ(search["trials"][0]["last"], 2);
   EXPECT_EQ(search["trials"][0]["measurements"], 3);
+  EXPECT_EQ(search["trials"][0]["curve"], nlohmann::json::parse("[[10,3.5],[20,1.5],[30,2]]"));
   EXPECT_TRUE(search["trials"][1]["best"].is_null());
   EXPECT_EQ(search["trials"][1]["failure"], "loss is NaN");
   for (const char* damaged : {"", "{}", "[]", "{\"search\": 3}",

@@ -27,6 +27,8 @@ struct Refusal {
 };
 
 const Refusal kRefusals[] = {
+    {"board.md", "with `--report` is not supported", "apps/muster/run_command.cc",
+     "not supported: --report with --nodes"},
     {"buckets.md", "profiles that assume a role", "muster/stores/internal/aws_credentials.cc",
      R"("role_arn", "sso_session")"},
     {"checkpoints.md", "checkpoints of version 1;", "muster/tensorflow/tensorflow_checkpoint.cc",

@@ -1,7 +1,8 @@
 // Workers in step, of which worker 1 waits for its data: SLOW_MS milliseconds for each batch. The
 // others compute COMPUTE_MS milliseconds longer than they must, if it is set, so that a person sees
 // something on a screen. With EVALUATES a task of the cluster evaluates; STRATEGY is another
-// strategy, WATCHDOG the seconds of RunConfig::watchdog.
+// strategy, WATCHDOG the seconds of RunConfig::watchdog. PROFILE_EVERY writes a
+// profile each time after so many steps.
 #include <muster/muster.h>
 #include <torch/types.h>
 
@@ -58,7 +59,10 @@ void program(const Flags& flags) {
                                      strategy != nullptr ? strategy : "multi_worker"),
                                  .watchdog = Seconds(watchdog)});
   if (std::getenv("EVALUATES") == nullptr) {
-    estimator.train(input, {.max_steps = flags.max_steps});
+    TrainOptions options{.max_steps = flags.max_steps};
+    if (const char* every = std::getenv("PROFILE_EVERY"))
+      options.hooks.push_back(hooks::profiler({.every = {.steps = std::stoi(every)}}));
+    estimator.train(input, options);
     return;
   }
   train_and_evaluate(estimator, {.input_fn = input, .max_steps = flags.max_steps},

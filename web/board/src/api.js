@@ -28,7 +28,11 @@ function chartOf(chart, query) {
 
 function answerOf(path, query) {
   const {tag, run} = query;
-  const key = path === 'chart' ? `${tag}.${query.x}` : path === 'state' || path === 'hparams' || path === 'searches' ? '' : tag === undefined ? `${run}` : `${tag}.${run}`;
+  if (path === 'chart' && query.x === 'epoch' && query.epoch_steps > 0) {
+    const steps = answerOf('chart', {...query, x: 'step', from: null, to: null});
+    return chartOf({...steps, x: steps.x.map((step) => step / query.epoch_steps), interval: steps.interval / query.epoch_steps}, query);
+  }
+  const key = path === 'chart' ? `${tag}.${query.x}` : path === 'profile' ? `${query.number}` : run === undefined ? '' : tag === undefined ? `${run}` : `${tag}.${run}`;
   const answer = (answers[path] || {})[key];
   if (answer === undefined) throw new Error('the report does not have this');
   return path === 'chart' ? chartOf(answer, query) : answer;

@@ -42,5 +42,6 @@ export function bytes(count) {
 export function place(value, axis) {
   if (axis === 'wall') return time(value);
   if (axis === 'relative') return duration(value);
+  if (axis === 'epoch') return number(Number(value.toPrecision(4)));
   return number(Number.isInteger(value) ? value : Math.round(value));
 }

@@ -44,7 +44,8 @@ function axisOf(values) {
   return {at, labels: kinds.slice(0, 12).map((kind) => [at(kind), kind.length > 16 ? `${kind.slice(0, 15)}…` : kind])};
 }
 
-function Parallel({sessions, axes, board, marked, setMarked, ranges, setRanges}) {
+// `sessions`: [{run, color, name}] with what `axes` take from them; `things` is what they are.
+export function Parallel({sessions, axes, marked, setMarked, ranges, setRanges, things = 'runs'}) {
   const width = Math.max(2, axes.length) * GAP;
   const x = (column) => GAP / 2 + column * GAP;
   const y = (part) => HEIGHT - BOTTOM - part * (HEIGHT - TOP - BOTTOM);
@@ -79,13 +80,13 @@ function Parallel({sessions, axes, board, marked, setMarked, ranges, setRanges})
   };
   return (
     <div class="wide-scroll">
-      <svg width={width} height={HEIGHT} viewBox={`0 0 ${width} ${HEIGHT}`} class="parallel" role="img" aria-label={`Parallel coordinates of ${sessions.length} runs; the table below has the same values`}>
+      <svg width={width} height={HEIGHT} viewBox={`0 0 ${width} ${HEIGHT}`} class="parallel" role="img" aria-label={`Parallel coordinates of ${sessions.length} ${things}; the table below has the same values`}>
         {sessions.map((session) => {
           const points = axes.map((axis, column) => [axis.of(session), column]).filter(([value]) => value !== undefined)
             .map(([value, column]) => `${x(column)},${y(scales[column].at(value)).toFixed(1)}`).join(' ');
           const kept = isKept(session);
-          return <polyline key={session.run} points={points} fill="none" stroke={board.family[session.run].color} opacity={kept ? (marked === null || marked === session.run ? 0.9 : 0.3) : 0.06}
-            stroke-width={marked === session.run ? 4 : 1.6} onMouseEnter={() => setMarked(session.run)} onMouseLeave={() => setMarked(null)}><title>{board.state.runs[session.run].name}</title></polyline>;
+          return <polyline key={session.run} points={points} fill="none" stroke={session.color} opacity={kept ? (marked === null || marked === session.run ? 0.9 : 0.3) : 0.06}
+            stroke-width={marked === session.run ? 4 : 1.6} onMouseEnter={() => setMarked(session.run)} onMouseLeave={() => setMarked(null)}><title>{session.name}</title></polyline>;
         })}
         {axes.map((axis, column) => (
           <g key={axis.name}>
@@ -107,7 +108,8 @@ export function Hparams({board, chosen}) {
   const [sort, setSort] = useState({name: '', down: true});
   const [marked, setMarked] = useState(null);
   const [ranges, setRanges] = useState({});
-  const sessions = useMemo(() => (data || []).filter((session) => chosen.has(session.run)), [data, chosen]);
+  const sessions = useMemo(() => (data || []).filter((session) => chosen.has(session.run))
+    .map((session) => ({...session, color: board.family[session.run].color, name: board.state.runs[session.run].name})), [data, chosen, board.family]);
   if (error) return <p class="error">{error}</p>;
   if (!data) return <p class="empty">The hyperparameters are read.</p>;
   const hparams = columnsOf(sessions);
@@ -131,7 +133,7 @@ export function Hparams({board, chosen}) {
         {Object.keys(ranges).length > 0 && <button onClick={() => setRanges({})}>Show all runs</button>}
         <span class="count">Drag along an axis to choose a range of it.</span>
       </div>
-      <Parallel sessions={sessions} axes={axes} board={board} marked={marked} setMarked={setMarked} ranges={ranges} setRanges={setRanges} />
+      <Parallel sessions={sessions} axes={axes} marked={marked} setMarked={setMarked} ranges={ranges} setRanges={setRanges} />
       <div class="wide-scroll">
         <table class="facts">
           <thead><tr><th>run</th>{columns.map((column) => (

@@ -7,7 +7,7 @@ import {bytes, duration, number, time} from './format.js';
 
 const POLL = 1000;  // milliseconds between two questions
 // The activities, in the order of a bar, with the names of their colours.
-const ACTIVITIES = ['input', 'compute', 'other', 'program', 'communication', 'waiting', 'saving', 'evaluating', 'exporting', 'serving', 'starting', 'done'];
+export const ACTIVITIES = ['input', 'compute', 'other', 'program', 'communication', 'waiting', 'saving', 'evaluating', 'exporting', 'serving', 'starting', 'done'];
 const LEVELS = ['debug', 'info', 'warning', 'error'];
 
 // The answer of api/live, asked again and again. {runs, error}
@@ -30,7 +30,7 @@ function useLive() {
 }
 
 // Seconds by activity as a bar. `most` seconds are the whole width.
-function Bar({seconds, most}) {
+export function Bar({seconds, most}) {
   const parts = ACTIVITIES.filter((name) => seconds[name] > 0);
   const total = parts.reduce((sum, name) => sum + seconds[name], 0);
   const words = parts.map((name) => `${name} ${number(seconds[name] * 1000)} ms`).join(', ');
@@ -42,7 +42,7 @@ function Bar({seconds, most}) {
 }
 
 // The last steps, each as a column.
-function Steps({steps}) {
+export function Steps({steps}) {
   const shown = steps.slice(-32);
   const totals = shown.map((step) => Object.values(step.seconds).reduce((sum, each) => sum + each, 0));
   // A first step that builds the model would make all others flat.

@@ -15,13 +15,16 @@ import {Histograms} from './histograms.jsx';
 import {Hparams} from './hparams.jsx';
 import {Live} from './live.jsx';
 import {Images, Sounds} from './media.jsx';
+import {Profiles} from './profiles.jsx';
 import {Scalars} from './scalars.jsx';
 import {Searches} from './searches.jsx';
+import {Tasks} from './tasks.jsx';
 import {TextsView} from './texts.jsx';
 
 const kinds = (state) => new Set(state.tags.map((tag) => tag.kind));
 // Each view: its name in the address, its title, whether there is something to show, what shows it.
 const VIEWS = [
+  {name: 'tasks', title: 'Tasks', has: (state) => state.live_runs > 0 && isReport, Show: Tasks},
   {name: 'scalars', title: 'Scalars', has: (state) => kinds(state).has('scalar'), Show: Scalars},
   {name: 'histograms', title: 'Histograms', has: (state) => kinds(state).has('histogram'), Show: Histograms},
   {name: 'images', title: 'Images', has: (state) => kinds(state).has('image'), Show: Images},
@@ -30,6 +33,7 @@ const VIEWS = [
   {name: 'curves', title: 'Precision and recall', has: (state) => kinds(state).has('curve'), Show: Curves},
   {name: 'hparams', title: 'Hyperparameters', has: (state) => state.runs.some((run) => run.hparams), Show: Hparams},
   {name: 'graph', title: 'Graph', has: (state) => state.runs.some((run) => run.graph), Show: Graph},
+  {name: 'profiles', title: 'Profiles', has: (state) => state.profiles > 0, Show: Profiles},
   {name: 'runs', title: 'Run', has: (state) => state.runs.length > 0, Show: Facts},
   {name: 'live', title: 'Live', has: (state) => state.live_runs > 0 && !isReport, Show: Live},
   {name: 'searches', title: 'Searches', has: (state) => state.searches > 0, Show: Searches},

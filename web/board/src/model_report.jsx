@@ -51,7 +51,81 @@ function Predictions({text}) {
   if (probabilities.length > 0 || points.length === 0) return null;
   const all = points.flat();
   const range = [all.reduce((a, b) => Math.min(a, b)), all.reduce((a, b) => Math.max(a, b))];
-  return <Plot title="Predictions of rows that were held out" x="label" y="prediction" xRange={range} yRange={range} dots={thinned(points, 1500).map(([x, y]) => [x, y, 1.2])} diagonal />;
+  const residuals = points.map(([label, prediction]) => [prediction, label - prediction]);
+  const rangeOf = (values) => [values.reduce((a, b) => Math.min(a, b)), values.reduce((a, b) => Math.max(a, b))];
+  return (
+    <>
+      <Plot title="Predictions of rows that were held out" x="label" y="prediction" xRange={range} yRange={range} dots={thinned(points, 1500).map(([x, y]) => [x, y, 1.2])} diagonal />
+      <Plot title="Residuals: label minus prediction" x="prediction" y="residual" xRange={rangeOf(residuals.map(([x]) => x))} yRange={rangeOf(residuals.map(([, y]) => y))} dots={thinned(residuals, 1500).map(([x, y]) => [x, y, 1.2])} />
+      <ResidualCounts residuals={residuals.map(([, y]) => y)} />
+    </>
+  );
+}
+
+// How many residuals are of which size. The outermost hundredth on each side counts in the last bars.
+function ResidualCounts({residuals}) {
+  const sorted = [...residuals].sort((a, b) => a - b);
+  const at = (part) => sorted[Math.min(sorted.length - 1, Math.floor(part * sorted.length))];
+  const [low, high] = [at(0.01), at(0.99)];
+  if (!(high > low)) return null;
+  const BARS = 24;
+  const counts = Array(BARS).fill(0);
+  for (const each of sorted) counts[Math.min(BARS - 1, Math.max(0, Math.floor(((each - low) / (high - low)) * BARS)))] += 1;
+  const most = Math.max(...counts), width = (SIZE - LEFT - RIGHT) / BARS, px = (value) => LEFT + ((value - low) / (high - low)) * (SIZE - LEFT - RIGHT);
+  return (
+    <section class="card" aria-label="Residuals by size">
+      <header><h3>Residuals by size</h3></header>
+      <svg viewBox={`0 0 ${SIZE} ${SIZE}`} class="curve" role="img" aria-label={`Residuals by size: most are near ${number(at(0.5))}`}>
+        {ticksOf(0, most, 5).map((tick) => <g key={tick}><path class="grid" d={`M${LEFT} ${SIZE - BOTTOM - (tick / most) * (SIZE - TOP - BOTTOM)}H${SIZE - RIGHT}`} /><text x={LEFT - 5} y={SIZE - BOTTOM - (tick / most) * (SIZE - TOP - BOTTOM) + 3} text-anchor="end">{number(tick)}</text></g>)}
+        {counts.map((count, bar) => <rect key={bar} class="dot" x={LEFT + bar * width + 0.5} width={width - 1} y={SIZE - BOTTOM - (count / most) * (SIZE - TOP - BOTTOM)} height={(count / most) * (SIZE - TOP - BOTTOM)} />)}
+        {ticksOf(low, high, 4).map((tick) => <text key={`x${tick}`} x={px(tick)} y={SIZE - BOTTOM + 13} text-anchor="middle">{number(tick)}</text>)}
+        <text x={(LEFT + SIZE) / 2} y={SIZE - 5} text-anchor="middle">residual</text>
+      </svg>
+    </section>
+  );
+}
+
+// The mean prediction over the values of a column: lines over numbers, and bars of categories.
+function Dependence({name, rows, range}) {
+  const classes = [...new Set(rows.map((row) => row.class))];
+  const isNumber = rows.every((row) => row.value !== '' && Number.isFinite(Number(row.value)));
+  const what = classes.length === 1 && classes[0] ? `mean probability of ${classes[0]}` : classes.length > 1 ? 'mean probability' : 'mean prediction';
+  if (isNumber && classes.length === 1) {
+    const points = rows.map((row) => [Number(row.value), Number(row.prediction)]);
+    return <Plot title={name} x={name} y={what} xRange={[points[0][0], points[points.length - 1][0]]} yRange={range} lines={[points]} dots={points.map(([x, y]) => [x, y, 2.5])} />;
+  }
+  const shown = classes.length > 1 ? [...new Set(rows.map((row) => row.value))] : [''];
+  const left = 130, width = 380, x = (value) => left + ((value - Math.min(0, range[0])) / (range[1] - Math.min(0, range[0]) || 1)) * (width - left - 60);
+  // Of several classes, a group of bars for each value of the column.
+  const bars = shown.flatMap((value) => rows.filter((row) => value === '' || row.value === value).map((row, at) => ({...row, words: classes.length > 1 ? `${at === 0 ? `${row.value}: ` : ''}${row.class}` : row.value || '(empty)'})));
+  return (
+    <section class="card" aria-label={name}>
+      <header><h3>{name}</h3><span class="count">{what}</span></header>
+      <svg viewBox={`0 0 ${width} ${bars.length * 18 + 8}`} class="bars" role="img" aria-label={`${what} by ${name}: ${bars.slice(0, 12).map((bar) => `${bar.words} ${bar.prediction}`).join(', ')}`}>
+        {bars.map((bar, at) => (
+          <g key={at} transform={`translate(0 ${at * 18 + 4})`}>
+            <text x={left - 6} y="12" text-anchor="end">{bar.words.length > 20 ? `${bar.words.slice(0, 19)}…` : bar.words}<title>{bar.words}</title></text>
+            <rect x={x(0) < left ? left : x(0)} y="2" width={Math.max(1, x(Number(bar.prediction)) - x(0))} height="12" class="dot" />
+            <text x={x(Math.max(0, Number(bar.prediction))) + 5} y="12">{number(Number(bar.prediction))}</text>
+          </g>
+        ))}
+      </svg>
+    </section>
+  );
+}
+
+function Dependences({text}) {
+  const rows = recordsOf(text).filter((row) => Number.isFinite(Number(row.prediction)));
+  if (rows.length === 0) return null;
+  const values = rows.map((row) => Number(row.prediction));
+  const low = values.reduce((a, b) => Math.min(a, b)), high = values.reduce((a, b) => Math.max(a, b));
+  const pad = (high - low) * 0.05 || 0.5;
+  return (
+    <>
+      <p class="part wide">How the mean prediction changes with each of the most important columns, while the other columns stay as they are</p>
+      {[...new Set(rows.map((row) => row.column))].map((name) => <Dependence key={name} name={name} rows={rows.filter((row) => row.column === name)} range={[low - pad, high + pad]} />)}
+    </>
+  );
 }
 
 function Importance({text}) {
@@ -105,6 +179,7 @@ export function ModelReport({tables}) {
       {points.length > 0 && <Plot title="Calibration" x="mean prediction" y="observed share" xRange={[0, 1]} yRange={[0, 1]} dots={points} lines={[points.map(([x, y]) => [x, y])]} diagonal />}
       <Confusion text={tables.confusion} />
       <Importance text={tables.importance} />
+      <Dependences text={tables.partial_dependence} />
     </>
   );
 }

@@ -34,7 +34,7 @@ export function RunsPanel({board, chosen}) {
               <span class="name">{run.name === '.' ? state.directories[0] : run.name}</span>
             </label>
             {run.notes.length > 0 && <details class="notes"><summary aria-label={`${run.notes.length} notes on ${run.name}`}>⚠</summary><ul>{run.notes.map((note) => <li key={note}>{note}</li>)}</ul></details>}
-            <button class="only" onClick={() => only(run.name)} aria-label={`Show ${run.name} alone`}>only</button>
+            <button class="only" onClick={() => only(run.name)} aria-label={`only ${run.name}`}>only</button>
           </li>
         ))}
       </ul>

@@ -64,22 +64,23 @@ export function ScalarCard({tag, runs, board, settings}) {
   const [wide, setWide] = useState(false);
   const [logY, setLogY] = useState(null);  // null: as the settings of all charts say
   const isLogY = logY === null ? settings.logY : logY;
-  const {axis, smoothing, outliers} = settings;
+  const {axis, smoothing, outliers, epochSteps} = settings;
   const logX = settings.logX && axis !== 'wall';
   const version = board.state.version;
   const chosen = listOf(runs);
 
-  useEffect(() => { setZoom([null, null]); }, [axis]);
+  useEffect(() => { setZoom([null, null]); }, [axis, epochSteps]);
   useEffect(() => {
     if (!seen || runs.length === 0) return undefined;
     const control = new AbortController();
-    const query = {tag: tag.number, runs: chosen, x: axis, intervals: wide ? 800 : 300, log: logX ? 1 : undefined, from: zoom[0], to: zoom[1]};
+    const query = {tag: tag.number, runs: chosen, x: axis, intervals: wide ? 800 : 300, log: logX ? 1 : undefined, from: zoom[0], to: zoom[1],
+      epoch_steps: axis === 'epoch' && epochSteps > 0 ? epochSteps : undefined};
     ask('chart', query, {signal: control.signal}).then(
       (answer) => { setChart(answer); setError(''); },
       (failure) => { if (failure.name !== 'AbortError') setError(failure.message); },
     );
     return () => control.abort();
-  }, [seen, tag.number, chosen, axis, logX, wide, zoom[0], zoom[1], version]);
+  }, [seen, tag.number, chosen, axis, logX, wide, zoom[0], zoom[1], epochSteps, version]);
 
   const lines = useMemo(() => (chart ? linesOf(chart, board, smoothing) : []), [chart, smoothing, board.family]);
   const range = useMemo(() => rangeOf(lines, outliers), [lines, outliers]);
@@ -110,6 +111,7 @@ export function ScalarCard({tag, runs, board, settings}) {
         </span>
       </header>
       {error && <p class="error">{error}</p>}
+      {axis === 'epoch' && chart && chart.lines.length === 0 && <p class="empty">These runs do not say their epochs. Write the number of steps in an epoch above.</p>}
       {runs.length === 0 ? <p class="empty">No chosen run has this tag.</p> : chart === null ? <div class="loading" /> : (
         <LineChart x={chart.x} lines={lines} height={wide ? 420 : 240} logX={logX} logY={isLogY} range={range} isTime={axis === 'wall'} showX={showX}
           onZoom={(from, to) => setZoom([from, to])}
@@ -117,7 +119,7 @@ export function ScalarCard({tag, runs, board, settings}) {
       )}
       {chart && runs.length > 0 && (
         <details class="more">
-          <summary>Values{chart.exact ? '' : ` (thinned: least and greatest of each ${axis === 'step' ? `${Number(chart.interval.toPrecision(2))} steps` : axis === 'relative' || axis === 'wall' ? duration(chart.interval) : 'interval'})`}</summary>
+          <summary>Values{chart.exact ? '' : ` (thinned: least and greatest of each ${axis === 'step' || axis === 'epoch' ? `${Number(chart.interval.toPrecision(2))} ${axis}s` : axis === 'relative' || axis === 'wall' ? duration(chart.interval) : 'interval'})`}</summary>
           <LastValues chart={chart} lines={lines} axis={axis} />
         </details>
       )}
@@ -132,9 +134,11 @@ export function Scalars({board, chosen}) {
   const [outliers, setOutliers] = useSetting('outliers', false);
   const [logX, setLogX] = useSetting('logX', false);
   const [logY, setLogY] = useSetting('logY', false);
+  const [epochSteps, setEpochSteps] = useSetting('epochSteps', 0);
+  const hasEpochs = board.state.tags.some((tag) => tag.kind === 'scalar' && tag.name === 'epoch');
   const matches = matcherOf(filter);
   const tags = board.state.tags.filter((tag) => tag.kind === 'scalar' && matches(tag.name));
-  const settings = {axis, smoothing, outliers, logX, logY};
+  const settings = {axis, smoothing, outliers, logX, logY, epochSteps};
   return (
     <>
       <div class="controls" role="group" aria-label="Settings of all charts">
@@ -142,9 +146,11 @@ export function Scalars({board, chosen}) {
         <label>Smoothing <input type="range" min="0" max="0.99" step="0.01" value={smoothing} onInput={(event) => setSmoothing(Number(event.target.value))} /> <output>{smoothing.toFixed(2)}</output></label>
         <label>x axis <select value={axis} onChange={(event) => setAxis(event.target.value)}>
           <option value="step">step</option>
+          <option value="epoch">epoch</option>
           <option value="relative">time since the first point</option>
           <option value="wall">date and time</option>
         </select></label>
+        {axis === 'epoch' && <label title="Empty: the epochs that the runs say by a scalar named epoch">steps in an epoch <input type="number" min="0" step="any" class="short" placeholder={hasEpochs ? 'said by the runs' : 'a number'} value={epochSteps || ''} onInput={(event) => setEpochSteps(Number(event.target.value) || 0)} /></label>}
         {axis !== 'wall' && <label><input type="checkbox" checked={logX} onChange={(event) => setLogX(event.target.checked)} /> log x</label>}
         <label><input type="checkbox" checked={logY} onChange={(event) => setLogY(event.target.checked)} /> log y</label>
         <label title="The y axis leaves out the outer 5 % of the values on each side"><input type="checkbox" checked={outliers} onChange={(event) => setOutliers(event.target.checked)} /> ignore outliers</label>

@@ -1,7 +1,8 @@
 // Each view of the board in Chromium: node tests/board_test.mjs BOARD BOARD_RUNS FOLDER [DATA]
 // FOLDER takes the runs and the screenshots; DATA is ../shared/data, where it is there. ./dev check board calls it.
+import axe from 'axe-core';
 import {execFileSync, spawn} from 'node:child_process';
-import {mkdirSync, rmSync} from 'node:fs';
+import {mkdirSync, rmSync, writeFileSync} from 'node:fs';
 import {join, resolve} from 'node:path';
 import {openPage, startBoard, startBrowser} from './browser.mjs';
 
@@ -44,6 +45,13 @@ const inked = (page, selector) => page.evaluate((name) => {
   return count;
 }, selector);
 
+// What axe-core finds wrong on the page: the rules of WCAG 2.0 to 2.2, levels A and AA.
+async function barriers(page) {
+  await page.evaluate(axe.source);
+  const {violations} = await page.evaluate(() => globalThis.axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']}));
+  return violations.map((each) => `${each.id}: ${each.nodes.slice(0, 3).map((node) => node.html.slice(0, 160)).join(' | ')}`);
+}
+
 const browser = await startBrowser();
 
 async function kinds() {
@@ -72,6 +80,10 @@ async function kinds() {
     await page.mouse.up();
     check(await soon(page, () => document.body.innerText.includes('Show all')), 'scalars: dragging enlarges a part');
     await page.getByRole('button', {name: 'Show all'}).last().click();
+    await page.selectOption('select >> nth=1', 'epoch');
+    check(await soon(page, () => document.body.innerText.includes('These runs do not say their epochs')), 'scalars: without epochs the page says so');
+    await page.getByLabel('steps in an epoch').fill('5');
+    check(await soon(page, () => /first\s+4\s+0\.1/.test([...document.querySelectorAll('.card')].find((each) => each.getAttribute('aria-label') === 'loss').innerText)), 'scalars: step 20 is epoch 4 of 5 steps each');
     for (const axis of ['relative', 'wall', 'step']) {
       await page.selectOption('select >> nth=1', axis);
       check(await soon(page, () => document.querySelectorAll('.card canvas').length >= 3), `scalars: the axis ${axis}`);
@@ -168,6 +180,8 @@ async function kinds() {
 
     await page.click('nav a[href="#searches"]');
     check(await soon(page, () => document.querySelectorAll('tbody tr').length === 2), 'searches: two trials');
+    check((await text(page)).includes('The best is trial 1: accuracy 0.75 at step 20, with rate = 0.1. 1 trial failed.'), 'searches: the best trial in a sentence');
+    check(await page.locator('.parallel polyline').count() === 2 && await inked(page, '.chart canvas') > 100, 'searches: parallel coordinates, and curves of the trials');
     const trials = await page.locator('tbody tr').allInnerTexts();
     check(/^1\s+0\.1\s+0\.75\s+20\s+2\s+done/.test(trials[0]) && trials[1].includes('loss is NaN'), 'searches: the best first, with failures', trials.join(' | '));
 
@@ -188,6 +202,16 @@ async function kinds() {
     const nameless = await page.evaluate(() => [...document.querySelectorAll('button, input, select, a, [role=img]')]
       .filter((each) => !(each.textContent || each.getAttribute('aria-label') || each.closest('label'))).map((each) => each.outerHTML.slice(0, 80)));
     check(nameless.length === 0, 'each control has a name', nameless.join('\n'));
+
+    for (const view of ['scalars', 'histograms', 'images', 'audio', 'text', 'curves', 'hparams', 'graph', 'runs', 'searches', 'compare']) {
+      for (const theme of ['dark', 'light']) {
+        await page.selectOption('.theme select', theme);
+        await page.goto(`${url}#${view}`);
+        await page.waitForTimeout(400);
+        const found = await barriers(page);
+        check(found.length === 0, `axe-core: ${view}, ${theme}`, found.join('\n'));
+      }
+    }
 
     // The pictures of docs/board.md.
     const small = await openPage(browser, url, {viewport: {width: 960, height: 470}});
@@ -278,10 +302,90 @@ async function tasks() {
     check(await soon(page, () => document.querySelectorAll('.log-lines > div').length === 1), 'tasks: lines that match');
     check(await page.title() === 'Muster board', 'tasks: a line of a log is no script', await page.title());
     await page.screenshot({path: join(pictures, 'tasks.png')});
+    const found = await barriers(page);
+    check(found.length === 0, 'axe-core: tasks', found.join('\n'));
     await page.setViewportSize({width: 390, height: 800});
     check(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'tasks: they fit on a phone');
     check(problems.length === 0, 'tasks: no error', problems.join('\n'));
   });
+}
+
+// A profile of two workers, as hooks::profiler writes it, with what others write too.
+function profileOfTwo() {
+  const events = [];
+  for (const worker of [0, 1]) {
+    const pid = worker + 1;
+    events.push({ph: 'M', name: 'process_name', pid, tid: 1, args: {name: `worker ${worker}`}}, {ph: 'M', name: 'process_sort_index', pid, tid: 1, args: {sort_index: pid}},
+      {ph: 'M', name: 'thread_name', pid, tid: 1, args: {name: 'step'}}, {ph: 'M', name: 'thread_name', pid, tid: 2, args: {name: 'reduction'}},
+      {ph: 'M', name: 'thread_sort_index', pid, tid: 1, args: {sort_index: 1}}, {ph: 'M', name: 'thread_sort_index', pid, tid: 2, args: {sort_index: 2}});
+    for (let step = 0; step < 10; ++step) {
+      const ts = step * 50000;
+      events.push({ph: 'X', name: `step ${step}`, pid, tid: 1, ts, dur: 49000, args: {step}}, {ph: 'X', name: 'input', pid, tid: 1, ts, dur: worker * 30000 + 1000},
+        {ph: 'X', name: 'forward', pid, tid: 1, ts: ts + 31000, dur: 8000}, {ph: 'B', name: 'bucket 1', pid, tid: 2, ts: ts + 40000}, {ph: 'E', pid, tid: 2, ts: ts + 46000});
+    }
+  }
+  events.push({ph: 'C', name: 'counter', pid: 1, tid: 1, ts: 5, args: {value: 1}});
+  return {traceEvents: events};
+}
+
+async function profiles() {
+  const made = join(folder, 'profiles');
+  mkdirSync(join(made, 'plugins', 'profile', 'now'), {recursive: true});
+  writeFileSync(join(made, 'timeline-20.json'), JSON.stringify(profileOfTwo()));
+  writeFileSync(join(made, 'plugins/profile/now/a.trace.json'), JSON.stringify([null, 3, {ph: 'X'}, {ph: 'X', name: '<img src=x onerror="document.title=1">', ts: 1, dur: 1e300}, {ph: 'E', ts: 1},
+    {ph: 'X', name: {}, ts: -1e300, dur: -5, args: 7}, {ph: 'M', name: 'process_name', args: null}]));
+  writeFileSync(join(made, 'plugins/profile/now/b.trace.json'), '{"traceEvents": [');
+  writeFileSync(join(made, 'plugins/profile/now/c.xplane.pb'), 'no message');
+  await inBoard([made], [], async ({url}) => {
+    const {page, problems} = await openPage(browser, `${url}#profiles`);
+    const choose = async (name) => page.selectOption('main .controls select', {label: join(made, name)});
+    check(await soon(page, () => document.querySelector('.controls select option') !== null), 'profiles: the tab is there without events');
+    await choose('timeline-20.json');
+    check(await soon(page, () => document.body.innerText.includes('80 spans in 4 lanes, 499 ms; 1 events of other kinds are not shown') || document.body.innerText.includes('80 spans in 4 lanes')), 'profiles: spans and lanes', await text(page));
+    check(await inked(page, '.timeline canvas') > 5000, 'profiles: spans are drawn');
+    const rows = await page.locator('table.facts tbody tr').allInnerTexts();
+    check(rows.some((row) => /^input\s+20\s+320 ms\s+320 ms\s+16 ms\s+31 ms/.test(row)), 'profiles: where the time goes', rows.join(' | '));
+    await page.getByLabel('Search for spans').fill('^bucket');
+    check(await soon(page, () => document.body.innerText.includes('20 spans')), 'profiles: a search');
+    await page.getByRole('button', {name: 'Next'}).click();
+    check(await soon(page, () => /bucket 1: 6 ms, from 40 ms on, in worker 0, reduction/.test(document.querySelector('.chosen-span').innerText)), 'profiles: the span that was found', await text(page));
+    await page.getByLabel('Search for spans').fill('');
+    await page.getByRole('button', {name: 'Zoom in'}).click();
+    check(await soon(page, () => /124\.\d+ ms to 374\.\d+ ms|12\d\.?\d* ms to 37\d/.test(document.body.innerText)), 'profiles: zoom', await text(page));
+    await page.locator('.timeline').focus();
+    await page.keyboard.press('Home');
+    await page.keyboard.press('+');
+    await page.keyboard.press('ArrowLeft');
+    check(await soon(page, () => /74\.\d+ ms to 324\.\d+ ms|7\d\.?\d* ms to 32\d/.test(document.body.innerText)), 'profiles: keys zoom and move', await text(page));
+    const box = await page.locator('.timeline canvas').boundingBox();
+    await page.mouse.click(box.x + box.width / 2, box.y + 49);
+    check(await soon(page, () => /step \d/.test(document.querySelector('.chosen-span').innerText)), 'profiles: a click says what a span is');
+    await page.keyboard.press('Home');
+    await page.waitForTimeout(300);
+    await page.screenshot({path: join(pictures, 'profiles.png')});
+    for (const theme of ['dark', 'light']) {
+      await page.selectOption('.theme select', theme);
+      await page.waitForTimeout(300);
+      const found = await barriers(page);
+      check(found.length === 0, `axe-core: profiles, ${theme}`, found.join('\n'));
+    }
+    await choose('plugins/profile/now/a.trace.json');
+    check(await soon(page, () => document.body.innerText.includes('<img src=x')), 'profiles: names are text', await text(page));
+    await choose('plugins/profile/now/b.trace.json');
+    check(await soon(page, () => document.body.innerText.includes('the file has no traceEvents')), 'profiles: a cut file is named');
+    await choose('plugins/profile/now/c.xplane.pb');
+    check(await soon(page, () => document.querySelector('main .card .error') !== null), 'profiles: a file that is no xplane is named');
+    await page.setViewportSize({width: 390, height: 800});
+    await choose('timeline-20.json');
+    await page.waitForTimeout(300);
+    check(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'profiles: they fit on a phone');
+    check(await page.title() === 'Muster board' && problems.filter((each) => !each.includes('Failed to load resource')).length === 0, 'profiles: no error', problems.join('\n'));
+  });
+  const file = join(folder, 'profiles.html');
+  execFileSync(program, [made, `--report=${file}`], {stdio: 'ignore'});
+  const {page, problems} = await openPage(browser, `file://${resolve(file)}`);
+  check(await soon(page, () => document.querySelectorAll('.timeline canvas').length >= 1), 'report of profiles: time lines');
+  check(problems.length === 0, 'report of profiles: no error', problems.join('\n'));
 }
 
 async function many() {
@@ -328,6 +432,20 @@ async function tensorflow() {
 }
 
 async function report() {
+  // Of a run whose tasks and launcher alone have written something.
+  const made = runs('tasks');
+  writeFileSync(join(made, 'launch.json'), JSON.stringify({command: ['muster', 'run', '--workers=3', '--', './train it'], started: 1e9, ended: 1e9 + 90, exit_code: 1, tasks: [
+    {name: 'worker 0', starts: [{started: 1e9, ended: 1e9 + 20, exit: 'killed by SIGKILL', code: 137, error: ''}, {started: 1e9 + 21, ended: 1e9 + 90, exit: 'exit code 0', code: 0, error: ''}]},
+    {name: 'ps 0', starts: [{started: 1e9, ended: 1e9 + 90, exit: 'exit code 1', code: 1, error: '<script>document.title=1</script>'}]}]}));
+  const tasksFile = join(folder, 'tasks.html');
+  execFileSync(program, [made, `--report=${tasksFile}`], {stdio: 'ignore'});
+  const ofTasks = await openPage(browser, `file://${resolve(tasksFile)}`);
+  check(await soon(ofTasks.page, () => document.querySelectorAll('.tasks tbody tr').length === 4), 'report of tasks: a row for each, servers too');
+  const said = await text(ofTasks.page);
+  check(["muster run --workers=3 -- './train it'", '1 restart of tasks', 'ended after 1 min 30 s with exit code 1', 'worker 1 takes 3.3 times as long', 'killed by SIGKILL', 'input 5 %, compute 24 %, communication 71 %'].every((each) => said.includes(each)),
+    'report of tasks: command, exits, restarts, shares of time, the slow task', said);
+  const problemsOfTasks = [...ofTasks.problems, ...await barriers(ofTasks.page)];
+  check(problemsOfTasks.length === 0 && await ofTasks.page.title() === 'Muster report', 'report of tasks: no error, no barrier', problemsOfTasks.join('\n'));
   for (const kind of ['kinds', 'hostile']) {
     const file = join(folder, `${kind}.html`);
     execFileSync(program, [runs(kind), `--report=${file}`], {stdio: 'ignore'});
@@ -345,11 +463,13 @@ async function report() {
       await page.screenshot({path: join(pictures, 'report.png'), fullPage: true});
       await page.pdf({path: join(pictures, 'report.pdf')});
     }
+    const found = await barriers(page);
+    check(found.length === 0, `axe-core: report of ${kind}`, found.join('\n'));
     check(problems.length === 0, `report of ${kind}: no error, and no request`, problems.join('\n'));
   }
 }
 
-const all = {kinds, hostile, live, tasks, many, token, tensorflow, report};
+const all = {kinds, hostile, live, tasks, profiles, many, token, tensorflow, report};
 for (const [name, test] of Object.entries(all)) {
   if (process.env.ONLY && process.env.ONLY !== name) continue;
   await test().catch((error) => check(false, name, error.message));
