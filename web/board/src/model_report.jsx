@@ -8,13 +8,15 @@ const SIZE = 260, LEFT = 52, RIGHT = 10, TOP = 8, BOTTOM = 36;
 // A square plot: lines and dots over two axes.
 function Plot({title, x, y, xRange, yRange, lines = [], dots = [], diagonal = false}) {
   const px = (value) => LEFT + ((value - xRange[0]) / (xRange[1] - xRange[0] || 1)) * (SIZE - LEFT - RIGHT);
+  // Long labels need more room.
+  const xTicks = Math.max(...ticksOf(...xRange, 5).map((tick) => number(tick).length)) > 4 ? 3 : 5;
   const py = (value) => SIZE - BOTTOM - ((value - yRange[0]) / (yRange[1] - yRange[0] || 1)) * (SIZE - TOP - BOTTOM);
   return (
     <section class="card" aria-label={title}>
       <header><h3>{title}</h3></header>
       <svg viewBox={`0 0 ${SIZE} ${SIZE}`} class="curve" role="img" aria-label={`${title}: ${y} over ${x}`}>
         {ticksOf(...yRange, 5).map((tick) => <g key={`y${tick}`}><path class="grid" d={`M${px(xRange[0])} ${py(tick)}H${px(xRange[1])}`} /><text x={LEFT - 5} y={py(tick) + 3} text-anchor="end">{number(tick)}</text></g>)}
-        {ticksOf(...xRange, 5).map((tick) => <g key={`x${tick}`}><path class="grid" d={`M${px(tick)} ${py(yRange[0])}V${py(yRange[1])}`} /><text x={px(tick)} y={SIZE - BOTTOM + 13} text-anchor="middle">{number(tick)}</text></g>)}
+        {ticksOf(...xRange, xTicks).map((tick) => <g key={`x${tick}`}><path class="grid" d={`M${px(tick)} ${py(yRange[0])}V${py(yRange[1])}`} /><text x={px(tick)} y={SIZE - BOTTOM + 13} text-anchor="middle">{number(tick)}</text></g>)}
         <text x={px((xRange[0] + xRange[1]) / 2)} y={SIZE - 5} text-anchor="middle">{x}</text>
         <text x={9} y={py((yRange[0] + yRange[1]) / 2)} text-anchor="middle" transform={`rotate(-90 9 ${py((yRange[0] + yRange[1]) / 2)})`}>{y}</text>
         {diagonal && <path d={`M${px(Math.max(xRange[0], yRange[0]))} ${py(Math.max(xRange[0], yRange[0]))}L${px(Math.min(xRange[1], yRange[1]))} ${py(Math.min(xRange[1], yRange[1]))}`} class="expected" />}
