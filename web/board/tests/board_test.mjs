@@ -35,15 +35,15 @@ async function inBoard(folders, flags, look) {
     await board.stop();
   }
 }
-// Pixels of a canvas that are not transparent.
-const inked = (page, selector) => page.evaluate((name) => {
+// Whether a canvas has more than so many pixels that are not transparent, within ten seconds.
+const inked = (page, selector, least) => soon(page, ([name, count]) => {
   const canvas = document.querySelector(name);
-  if (!canvas) return 0;
+  if (!canvas || canvas.width === 0 || canvas.height === 0) return false;
   const {data: pixels} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
-  let count = 0;
-  for (let at = 3; at < pixels.length; at += 4) count += pixels[at] > 0;
-  return count;
-}, selector);
+  let found = 0;
+  for (let at = 3; at < pixels.length; at += 4) found += pixels[at] > 0;
+  return found > count;
+}, [selector, least]);
 
 // What axe-core finds wrong on the page: the rules of WCAG 2.0 to 2.2, levels A and AA.
 async function barriers(page) {
@@ -60,7 +60,7 @@ async function kinds() {
     check(await soon(page, () => document.querySelectorAll('.card canvas').length >= 3), 'scalars: a chart for each tag');
     const words = await text(page);
     check(['loss', 'train', 'accuracy', 'first', 'first/eval', 'second'].every((word) => words.includes(word)), 'scalars: tags and runs are named', words);
-    check(await inked(page, '.card canvas') > 500, 'scalars: lines are drawn');
+    check(await inked(page, '.card canvas', 500), 'scalars: lines are drawn');
     const tabs = await page.$$eval('nav a', (links) => links.map((link) => link.textContent));
     check(tabs.join() === 'Scalars,Histograms,Images,Audio,Text,Precision and recall,Hyperparameters,Graph,Run,Searches,Compare', 'all views have a tab', tabs.join());
     await page.screenshot({path: join(pictures, 'scalars.png')});
@@ -118,11 +118,11 @@ async function kinds() {
     await page.click('nav a[href="#histograms"]');
     check(await soon(page, () => document.querySelectorAll('.card canvas').length === 2), 'histograms: a card for each run');
     await page.waitForTimeout(200);
-    check(await inked(page, '.card canvas') > 2000, 'histograms: ridges are drawn');
+    check(await inked(page, '.card canvas', 2000), 'histograms: ridges are drawn');
     await page.screenshot({path: join(pictures, 'histograms.png')});
     await page.selectOption('.controls select', 'bands');
     await page.waitForTimeout(400);
-    check(await inked(page, '.card canvas') > 2000, 'histograms: bands are drawn');
+    check(await inked(page, '.card canvas', 2000), 'histograms: bands are drawn');
 
     await page.click('nav a[href="#images"]');
     check(await soon(page, () => [...document.querySelectorAll('img.picture')].filter((each) => each.naturalWidth === 32).length === 2), 'images: two are shown');
@@ -181,7 +181,7 @@ async function kinds() {
     await page.click('nav a[href="#searches"]');
     check(await soon(page, () => document.querySelectorAll('tbody tr').length === 2), 'searches: two trials');
     check((await text(page)).includes('The best is trial 1: accuracy 0.75 at step 20, with rate = 0.1. 1 trial failed.'), 'searches: the best trial in a sentence');
-    check(await page.locator('.parallel polyline').count() === 2 && await inked(page, '.chart canvas') > 100, 'searches: parallel coordinates, and curves of the trials');
+    check(await page.locator('.parallel polyline').count() === 2 && await inked(page, '.chart canvas', 100), 'searches: parallel coordinates, and curves of the trials');
     const trials = await page.locator('tbody tr').allInnerTexts();
     check(/^1\s+0\.1\s+0\.75\s+20\s+2\s+done/.test(trials[0]) && trials[1].includes('loss is NaN'), 'searches: the best first, with failures', trials.join(' | '));
 
@@ -342,7 +342,7 @@ async function profiles() {
     check(await soon(page, () => document.querySelector('.controls select option') !== null), 'profiles: the tab is there without events');
     await choose('timeline-20.json');
     check(await soon(page, () => document.body.innerText.includes('80 spans in 4 lanes, 499 ms; 1 events of other kinds are not shown') || document.body.innerText.includes('80 spans in 4 lanes')), 'profiles: spans and lanes', await text(page));
-    check(await inked(page, '.timeline canvas') > 5000, 'profiles: spans are drawn');
+    check(await inked(page, '.timeline canvas', 5000), 'profiles: spans are drawn');
     const rows = await page.locator('table.facts tbody tr').allInnerTexts();
     check(rows.some((row) => /^input\s+20\s+320 ms\s+320 ms\s+16 ms\s+31 ms/.test(row)), 'profiles: where the time goes', rows.join(' | '));
     await page.getByLabel('Search for spans').fill('^bucket');
