@@ -25,7 +25,8 @@ bool is_profile(std::string_view name);
 std::string profile_text(FileSystem& files, const std::string& path,
                          uint64_t most = kMostProfileBytes);
 
-// [{"path", "bytes", "written"}] of the profiles; null where a file is gone. "written" is Unix time.
+// [{"path", "bytes", "written"}] of the profiles; null where a file is gone. "written" is Unix
+// time.
 nlohmann::json profiles_json(FileSystem& files, const std::vector<std::string>& paths);
 
 }  // namespace muster::inline v0_1::board

@@ -42,7 +42,14 @@ function answerOf(path, query) {
 export async function ask(path, query = {}, options = {}) {
   if (isReport) return answerOf(path, query);
   const response = await fetch(address(path, query), options);
-  const answer = await response.json().catch(() => ({error: `the board answered ${response.status}`}));
+  let answer;
+  try {
+    answer = await response.json();
+  } catch (failure) {
+    // A request may end while its body is read: then nobody wants the answer.
+    if (failure.name === 'AbortError') throw failure;
+    throw new Error(response.ok ? `the answer is no JSON: ${failure.message}` : `the board answered ${response.status}`);
+  }
   if (!response.ok) throw new Error(answer.error || `the board answered ${response.status}`);
   return answer;
 }

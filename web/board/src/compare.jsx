@@ -35,7 +35,7 @@ function Differences({a, b, board}) {
         </section>
       )}
       {tags.length > 0 && (
-        <section class="card wide"><header><h3>Scalars of both</h3></header><div class="wide-scroll">
+        <section class="card wide"><header><h3>Scalars of both</h3></header><div class="wide-scroll" tabIndex={0}>
           <table class="facts"><thead><tr><th>tag</th><th class="right">common steps</th><th class="right">first step that differs</th><th class="right">{nameA} there</th><th class="right">{nameB} there</th><th class="right">last of {nameA}</th><th class="right">last of {nameB}</th></tr></thead><tbody>
             {tags.map((tag) => (
               <tr key={tag.tag}><th>{tag.tag}</th><td class="right">{number(tag.steps)}</td><td class="right">{tag.parts_at === null ? 'none' : number(tag.parts_at)}</td><td class="right">{value(tag.a)}</td><td class="right">{value(tag.b)}</td>

@@ -19,7 +19,7 @@ function Section({title, children}) {
 function Evaluations({entries}) {
   const names = [...new Set(entries.flatMap((entry) => Object.keys(entry.metrics || {})))];
   return (
-    <div class="wide-scroll"><table class="facts">
+    <div class="wide-scroll" tabIndex={0}><table class="facts">
       <thead><tr><th>name</th><th>checkpoint</th>{names.map((name) => <th key={name} class="right">{name}</th>)}<th>time</th></tr></thead>
       <tbody>{entries.slice(-50).reverse().map((entry, at) => (
         <tr key={at}><td>{String(entry.name || '')}</td><td>{String(entry.checkpoint || '')}</td>{names.map((name) => <td key={name} class="right">{number(Number((entry.metrics || {})[name]))}</td>)}<td>{time(Number(entry.time))}</td></tr>

@@ -52,7 +52,7 @@ export function Graph({board, chosen}) {
       {waiting && !data && <p class="empty">The graph is read.</p>}
       {nodes.length > MOST_DRAWN && <p class="empty">{nodes.length} nodes are open; a drawing has at most {MOST_DRAWN}. The table shows them.</p>}
       {drawn.length > 0 && (
-        <div class="wide-scroll">
+        <div class="wide-scroll" tabIndex={0}>
           <svg width={width} height={height} class="graph" role="img" aria-label={`Graph of ${shown.name}: ${drawn.length} nodes; the table below has the same`}>
             <defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z" class="arrow" /></marker></defs>
             {drawn.flatMap((node) => [...node.inputs].filter((input) => byName.has(input)).map((input) => {

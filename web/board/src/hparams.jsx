@@ -79,7 +79,7 @@ export function Parallel({sessions, axes, marked, setMarked, ranges, setRanges, 
     follow(event);
   };
   return (
-    <div class="wide-scroll">
+    <div class="wide-scroll" tabIndex={0}>
       <svg width={width} height={HEIGHT} viewBox={`0 0 ${width} ${HEIGHT}`} class="parallel" role="img" aria-label={`Parallel coordinates of ${sessions.length} ${things}; the table below has the same values`}>
         {sessions.map((session) => {
           const points = axes.map((axis, column) => [axis.of(session), column]).filter(([value]) => value !== undefined)
@@ -134,7 +134,7 @@ export function Hparams({board, chosen}) {
         <span class="count">Drag along an axis to choose a range of it.</span>
       </div>
       <Parallel sessions={sessions} axes={axes} marked={marked} setMarked={setMarked} ranges={ranges} setRanges={setRanges} />
-      <div class="wide-scroll">
+      <div class="wide-scroll" tabIndex={0}>
         <table class="facts">
           <thead><tr><th>run</th>{columns.map((column) => (
             <th key={column.name} class={column.metric ? 'metric' : ''} aria-sort={sort.name === column.name ? (sort.down ? 'descending' : 'ascending') : undefined}>

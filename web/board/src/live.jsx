@@ -124,7 +124,7 @@ function LiveRun({run}) {
       {last > 0 && step >= 0 && <progress class="run-progress" max={last} value={step} aria-label="Steps made" />}
       {straggler && <p class="straggler" role="status">{straggler.text}</p>}
       {run.missing > 0 && <p class="count">{run.missing} {run.missing === 1 ? 'task has' : 'tasks have'} written nothing here: they have not begun, or their model_dir is another folder.</p>}
-      <div class="wide-scroll"><table class="facts tasks">
+      <div class="wide-scroll" tabIndex={0}><table class="facts tasks">
         <thead><tr><th>task</th><th>state</th><th class="right">step</th>{epochs && <th class="right">epoch</th>}<th class="right">steps/s</th><th>does</th><th>a step, by part</th><th>last steps</th><th class="right">memory</th>{gpus && <th class="right">GPU memory</th>}</tr></thead>
         <tbody>{replicas.map(({task, replica}) => <Row key={replica.name} task={task} replica={replica} most={most} epochs={epochs} gpus={gpus} slow={straggler !== null && straggler.name === replica.name} />)}</tbody>
       </table></div>

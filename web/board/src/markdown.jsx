@@ -36,7 +36,7 @@ function Blocks({tokens}) {
         return token.ordered ? <ol key={at}>{items}</ol> : <ul key={at}>{items}</ul>;
       }
       case 'table': return (
-        <div class="wide-scroll" key={at}><table class="facts">
+        <div class="wide-scroll" tabIndex={0} key={at}><table class="facts">
           <thead><tr>{token.header.map((cell, column) => <th key={column} class={token.align[column] === 'right' ? 'right' : ''}><Inline tokens={cell.tokens} /></th>)}</tr></thead>
           <tbody>{token.rows.map((row, number) => <tr key={number}>{row.map((cell, column) => <td key={column} class={token.align[column] === 'right' ? 'right' : ''}><Inline tokens={cell.tokens} /></td>)}</tr>)}</tbody>
         </table></div>

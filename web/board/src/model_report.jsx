@@ -161,7 +161,7 @@ function Confusion({text}) {
   return (
     <section class="card" aria-label="Confusion matrix">
       <header><h3>Confusion matrix</h3></header>
-      <div class="wide-scroll"><table class="facts"><thead><tr>{header.map((cell) => <th key={cell}>{cell}</th>)}</tr></thead><tbody>
+      <div class="wide-scroll" tabIndex={0}><table class="facts"><thead><tr>{header.map((cell) => <th key={cell}>{cell}</th>)}</tr></thead><tbody>
         {body.map((row) => {
           const sum = row.slice(1).reduce((total, cell) => total + Number(cell), 0) || 1;
           return <tr key={row[0]}><th>{row[0]}</th>{row.slice(1).map((cell, at) => <td key={at} class="right" style={{background: `color-mix(in srgb, var(--accent) ${Math.round(60 * Number(cell) / sum)}%, transparent)`}}>{number(Number(cell))}</td>)}</tr>;

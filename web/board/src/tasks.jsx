@@ -50,7 +50,7 @@ function TasksOfRun({run}) {
       {launch && Array.isArray(launch.command) && <Command text={shell(launch.command)} />}
       {launch && <p>Started {time(launch.started)}, ended after {duration(launch.ended - launch.started)} with exit code {launch.exit_code}; {restarts === 0 ? 'no task was started again' : `${restarts} ${restarts === 1 ? 'restart' : 'restarts'} of tasks`}.</p>}
       {straggler && <p class="straggler">{straggler.text}</p>}
-      <div class="wide-scroll"><table class="facts tasks">
+      <div class="wide-scroll" tabIndex={0}><table class="facts tasks">
         <thead><tr><th>task</th><th>end</th><th class="right">starts</th><th class="right">step</th><th class="right">steps/s</th><th>the last steps, by part</th><th>last steps</th><th class="right">memory</th></tr></thead>
         <tbody>{rows.map(({name, task, replica, launched}) => (
           <tr key={name} class={straggler && straggler.name === name ? 'slow' : ''}>

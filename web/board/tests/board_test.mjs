@@ -372,7 +372,7 @@ async function profiles() {
     await choose('plugins/profile/now/a.trace.json');
     check(await soon(page, () => document.body.innerText.includes('<img src=x')), 'profiles: names are text', await text(page));
     await choose('plugins/profile/now/b.trace.json');
-    check(await soon(page, () => document.body.innerText.includes('the file has no traceEvents')), 'profiles: a cut file is named');
+    check(await soon(page, () => document.body.innerText.includes('the answer is no JSON')), 'profiles: a cut file is named');
     await choose('plugins/profile/now/c.xplane.pb');
     check(await soon(page, () => document.querySelector('main .card .error') !== null), 'profiles: a file that is no xplane is named');
     await page.setViewportSize({width: 390, height: 800});
