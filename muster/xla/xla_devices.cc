@@ -26,6 +26,10 @@ def start():
     if os.environ.get("PJRT_DEVICE") == "TPU" and tpu.num_available_chips() == 0:
         raise RuntimeError("this machine has no chip of a TPU, and PJRT_DEVICE is TPU\n"
                            "run the program on a TPU VM or in GKE, or set PJRT_DEVICE=CPU")
+    # XLA ends the process for another value.
+    number = os.environ.get("CPU_NUM_DEVICES", "1")
+    if not number.isdecimal() or int(number) == 0:
+        raise RuntimeError(f"CPU_NUM_DEVICES is '{number}'\nset it to the number of devices that XLA makes of the CPU")
     # This makes torch_xla's object of the thread: its current device.
     try:
         torch_xla._XLAC._xla_get_default_device()
