@@ -75,7 +75,8 @@ struct ExportModelOptions {
   std::optional<std::string> checkpoint_path{};  // the latest when unset
   // Whether to use the moving averages of the weights: see optim::exponential_moving_average().
   bool use_ema = false;
-  // Formats in addition to TorchScript. "onnx" adds model.onnx, if the program links muster::onnx.
+  // Formats in addition to TorchScript, if the program links muster::onnx: "onnx" adds model.onnx,
+  // "saved_model" adds saved_model.pb and the folder variables.
   std::vector<std::string> formats{};
 };
 

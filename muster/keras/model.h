@@ -203,13 +203,15 @@ class MUSTER_EXPORT Model {
   LoadedWeights load_weights(const std::string& path, const LoadWeightsOptions& options = {});
   // Saves weights, slots of the optimizer and the number of steps in the folder `path`. load() of a
   // model made by the same code continues from it. The code itself is not saved. A path that ends
-  // in .onnx is a file instead: the exported model as ONNX, which load() does not read; the program
-  // links muster::onnx, and the errors are those of export_model().
+  // in .onnx or saved_model.pb is a file instead: the exported model as ONNX or as a SavedModel of
+  // TensorFlow, which load() does not read; the program links muster::onnx, and the errors are
+  // those of export_model().
   void save(const std::string& path);
   void load(const std::string& path);
   // Exports the computation of predict() as a model that Servable, `muster serve` and PyTorch load,
   // to `directory`/<unix seconds>, and returns that path; other tasks than the chief return "". See
-  // Estimator::export_model(). `formats` are those of ExportModelOptions: {"onnx"} adds model.onnx.
+  // Estimator::export_model(). `formats` are those of ExportModelOptions: "onnx" adds model.onnx,
+  // "saved_model" adds saved_model.pb and the folder variables.
   std::string export_model(const std::string& directory,
                            const std::vector<std::string>& formats = {});
 

@@ -102,7 +102,8 @@ struct BoostedTreesPredictOptions {
 // Options of BoostedTrees::export_model().
 struct BoostedTreesExportOptions {
   std::optional<std::string> checkpoint_path{};  // the latest when unset
-  // Formats in addition to TorchScript. "onnx" adds model.onnx, if the program links muster::onnx.
+  // Formats in addition to TorchScript, if the program links muster::onnx: "onnx" adds model.onnx,
+  // "saved_model" adds saved_model.pb and the folder variables.
   std::vector<std::string> formats{};
 };
 
