@@ -284,12 +284,14 @@ ImportedModel read_onnx_graph(const std::string& bytes, const ModelPlace& place)
   ImportedModel result{.place = place};
   result.graph = Reader(result, opsets_of(model, place)).read(model.graph(), nullptr);
   const auto is_weight = [&](const std::string& name) {
-    return std::ranges::any_of(result.weights, [&](const auto& weight) { return weight.name == name; });
+    return std::ranges::any_of(result.weights,
+                               [&](const auto& weight) { return weight.name == name; });
   };
   for (const auto& input : model.graph().input()) {
     if (!is_weight(input.name())) result.inputs.push_back(info_of(input, place));
   }
-  for (const auto& output : model.graph().output()) result.outputs.push_back(info_of(output, place));
+  for (const auto& output : model.graph().output())
+    result.outputs.push_back(info_of(output, place));
   for (const auto& entry : model.metadata_props()) result.metadata[entry.key()] = entry.value();
   return result;
 }

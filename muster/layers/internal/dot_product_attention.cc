@@ -1,6 +1,5 @@
 #include "muster/layers/internal/dot_product_attention.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/jit/frontend/tracer.h>
@@ -9,6 +8,7 @@
 
 #include "muster/layers/internal/bfloat16.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/tensor/thread_ranges.h"
 
 namespace muster::inline v0_1::internal {
 namespace {
@@ -39,7 +39,7 @@ struct DotProductAttention : public torch::autograd::Function<DotProductAttentio
     const Tensor weights = at::empty({batch, heads, query.size(1), key.size(1)}, query.options());
     const Tensor output = at::empty({batch, query.size(1), heads, value.size(3)}, query.options());
     const Tensor offsets = offset ? offset->expand(weights.sizes()) : Tensor();
-    at::parallel_for(0, batch, 1, [&](int64_t begin, int64_t end) {
+    over_ranges(batch, 1, [&](int64_t begin, int64_t end) {
       const at::AutoDispatchBelowADInplaceOrView plain_too;  // a thread has its own
       for (int64_t b = begin; b < end; ++b) {
         Tensor scores = weights.select(0, b), result = heads_of(output, b);  // [heads, T, ...]
@@ -67,7 +67,7 @@ struct DotProductAttention : public torch::autograd::Function<DotProductAttentio
     const Tensor &query = saved[0], &key = saved[1], &value = saved[2];
     const Tensor weights = context->saved_data["weights"].toTensor();
     for (size_t i = 0; i < 3; ++i) result[i] = at::empty(saved[i].sizes(), query.options());
-    at::parallel_for(0, query.size(0), 1, [&](int64_t begin, int64_t end) {
+    over_ranges(query.size(0), 1, [&](int64_t begin, int64_t end) {
       const at::AutoDispatchBelowADInplaceOrView plain_too;
       Tensor of_weights = at::empty(weights.sizes().slice(1), query.options());
       Tensor of_scores = at::empty(weights.sizes().slice(1), query.options());

@@ -5,6 +5,7 @@
 #include "muster/layers/internal/conv_pool_kernels.h"
 #include "muster/layers/internal/image_layers.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/tensor/thread_ranges.h"
 
 namespace muster::inline v0_1::internal {
 namespace {
@@ -36,7 +37,7 @@ struct ConvReluPool : public torch::autograd::Function<ConvReluPool> {
     const float* b = bias.data_ptr<float>();
     float* y = output.data_ptr<float>();
     int32_t* c = keep_choice ? choice.data_ptr<int32_t>() : nullptr;
-    at::parallel_for(0, n, (n + parts_of(n) - 1) / parts_of(n), [&](int64_t begin, int64_t end) {
+    over_ranges(n, (n + parts_of(n) - 1) / parts_of(n), [&](int64_t begin, int64_t end) {
       conv_pool_forward(shape, end - begin, x + begin * shape.input_size(), w, b,
                         y + begin * shape.output_size(),
                         c ? c + begin * shape.output_size() : nullptr);
@@ -65,7 +66,7 @@ struct ConvReluPool : public torch::autograd::Function<ConvReluPool> {
     const int32_t* c = choice.data_ptr<int32_t>();
     float* dw = kernels.data_ptr<float>();
     float* db = biases.data_ptr<float>();
-    at::parallel_for(0, parts, 1, [&](int64_t first, int64_t last) {
+    over_ranges(parts, 1, [&](int64_t first, int64_t last) {
       for (int64_t part = first; part < last; ++part) {
         const int64_t begin = n * part / parts;
         const int64_t end = n * (part + 1) / parts;

@@ -1,6 +1,5 @@
 #include "muster/layers/internal/recurrent_sequence.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 
@@ -11,6 +10,7 @@
 #include "muster/layers/internal/lstm_gru_kernels.h"
 #include "muster/layers/internal/matrix_product.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/tensor/thread_ranges.h"
 #include "muster/tensor/weight_dtype.h"
 
 namespace muster::inline v0_1::internal {
@@ -30,8 +30,7 @@ constexpr int64_t kUnitsOfThread = 16384;
 template <typename Step>
 void compute_step(const Step& step, int64_t rows) {
   const int64_t grain = std::max<int64_t>(1, kUnitsOfThread / step.units);
-  at::parallel_for(0, rows, grain,
-                   [&](int64_t begin, int64_t end) { compute_rows(step, begin, end); });
+  over_ranges(rows, grain, [&](int64_t begin, int64_t end) { compute_rows(step, begin, end); });
 }
 
 // Shows a tensor [steps, ...] as memory of numbers, a step after another.
