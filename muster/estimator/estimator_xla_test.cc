@@ -146,7 +146,7 @@ TEST_F(XlaTest, AModelThatTrainedThereIsExported) {
           .export_model(directory_ / "export",
                         raw_serving_input_receiver({{"x", {kFloat32, {testing::kFeatures}}}}))
           .value());
-  const InputFn rows = [] { return examples(16).batch(16); };
+  const auto rows = [] { return examples(16).batch(16); };
   std::optional<Element> batch;
   ASSERT_TRUE(batch = rows().iterator()->next());
   const Tensor x = batch->part(0).at("x").value().tensor();

@@ -106,7 +106,9 @@ TEST(SessionTest, ALoopIsSeenAtWork) {
       ASSERT_EQ(replica.last.size(), static_cast<size_t>(step));
       EXPECT_GT(replica.last.back().of(plan::Activity::kInput), 0);
       EXPECT_GT(replica.last.back().of(plan::Activity::kCompute), 0);
-      if (step > 1) EXPECT_GT(replica.last.back().of(plan::Activity::kProgram), 0);
+      if (step > 1) {
+        EXPECT_GT(replica.last.back().of(plan::Activity::kProgram), 0);
+      }
     }
   }
   strategy->run({.training = false}, [&] {
