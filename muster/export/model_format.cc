@@ -40,7 +40,8 @@ ExportedModel read_export(FileSystem& files, const std::string& folder) {
           .signatures = std::move(description.signatures),
           .outputs = std::move(description.keys),
           .global_step = description.global_step,
-          .has_columns = description.columns != nullptr};
+          .parsing = std::move(description.parsing),
+          .columns = std::move(description.columns)};
 }
 
 void register_model_format(ModelFormat format) {

@@ -5,14 +5,19 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "muster/base/export.h"
 #include "muster/base/file_system.h"
+#include "muster/data/example.h"
 #include "muster/export/signature.h"
 
 namespace muster::inline v0_1 {
+
+class RequestColumns;
 
 // The content of an export, for those who convert it.
 struct ExportedModel {
@@ -22,8 +27,11 @@ struct ExportedModel {
   // For each signature, the key of each output in the dict that forward() returns.
   std::map<std::string, std::map<std::string, std::string>> outputs{};
   int64_t global_step = 0;
-  // Whether feature columns make inputs of the module from what clients give.
-  bool has_columns = false;
+  // How serialized tf.Examples become inputs of the module, except those that `columns` make: as
+  // FixedLenFeatures of numbers. Unset: the export takes none.
+  std::optional<data::FeatureSpec> parsing{};
+  // Feature columns that make inputs of the module from what clients give; null: none.
+  std::shared_ptr<const RequestColumns> columns{};
 };
 
 // Reads the folder of a version. Throws NotFound if it holds no export, Corrupt for a file that has

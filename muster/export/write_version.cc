@@ -87,7 +87,8 @@ void remove_unfinished(FileSystem& files, const std::string& export_dir, int64_t
     const std::string folder = join_path(export_dir, std::to_string(version));
     const Result<std::vector<std::string>> names = files.list_directory(folder);
     if (!names.ok() || !std::ranges::all_of(names.value(), [](const std::string& name) {
-          return name.starts_with("model.") || name == "saved_model.pb" || name == "variables";
+          return name.starts_with("model.") || name == "saved_model.pb" || name == "variables" ||
+                 name == "assets";
         }))
       continue;
     if (const Status removed = files.remove_tree(folder); !removed.ok())

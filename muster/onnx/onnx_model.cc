@@ -68,7 +68,7 @@ void add_metadata(::onnx::ModelProto& proto, const std::string& key, const std::
   internal::store_weights(converted.graph, converted.weights, options.weights);
   ::onnx::ModelProto proto = checked_model(converted);
   proto.set_doc_string(
-      model.has_columns
+      model.columns != nullptr
           ? "Exported by Muster. Feature columns in front of the model are not in this file: it "
             "takes their results."
           : "Exported by Muster.");

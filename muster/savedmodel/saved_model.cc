@@ -7,9 +7,11 @@
 #include "muster/bundles/tensor_bundle.h"
 #include "muster/onnx/checked_model.h"
 #include "muster/onnx/graph_of.h"
-#include "muster/savedmodel/internal/dtypes.h"
+#include "muster/savedmodel/internal/lookup_tables.h"
 #include "muster/savedmodel/internal/meta_graph.h"
 #include "muster/savedmodel/internal/model_graph.h"
+#include "muster/savedmodel/internal/nodes.h"
+#include "muster/savedmodel/internal/request_graph.h"
 
 // A program that links the part refers to this name, so that the linker takes this file out of the
 // archive.
@@ -24,12 +26,14 @@ namespace {
 using internal::BundleDtype;
 using internal::GraphSignature;
 using internal::GraphVariable;
+using internal::RequestForm;
 using internal::SignatureTensor;
 using internal::TensorflowGraph;
 using tensorflow::BundleWriter;
 
 constexpr const char* kFile = "saved_model.pb";
 constexpr const char* kVariables = "variables/variables";
+constexpr const char* kAssets = "assets";
 
 [[maybe_unused]] const bool registered = [] {
   register_model_format(
@@ -52,13 +56,15 @@ class SavedModelWriter {
     const auto outputs = converted.outputs;
     const auto weights = converted.weights;
     const ::onnx::ModelProto proto = onnx::checked_model(converted);
-    add_inputs();
+    const internal::RequestGraph requests = internal::add_requests(model_, graph_, tables_);
     const internal::WrittenModel written =
-        internal::write_model(proto.graph(), weights, inputs_, graph_);
+        internal::write_model(proto.graph(), weights, requests.inputs, graph_);
     add_outputs(written);
     meta_.variables = written.variables;
     for (const auto& [name, signature] : model_.signatures)
-      add_signature(name, signature, outputs.at(name));
+      add_signatures(name, signature, outputs.at(name), requests.forms);
+    meta_.assets = tables_.assets();
+    meta_.initializer = tables_.add_initializer();
     const std::string bytes = internal::encode_saved_model(meta_, graph_);
     std::vector<std::string> names{kFile};
     if (!meta_.variables.empty()) {
@@ -66,22 +72,17 @@ class SavedModelWriter {
       names.insert(names.end(), {std::string(kVariables) + ".index",
                                  std::string(kVariables) + ".data-00000-of-00001"});
     }
+    for (const auto& [file, asset] : meta_.assets) {
+      names.push_back(join_path(kAssets, file));
+      files_.make_directories(join_path(folder_, kAssets)).value();
+      files_.write_atomically(join_path(folder_, names.back()), asset.bytes).value();
+    }
     files_.make_directories(folder_).value();
     files_.write_atomically(join_path(folder_, kFile), bytes).value();
     return names;
   }
 
  private:
-  void add_inputs() {
-    for (const auto& [name, info] : model_.signatures.at(kServingDefault).inputs) {
-      const BundleDtype dtype = internal::tensorflow_dtype(info.dtype);
-      inputs_[name] = graph_.add_outside(
-          name, "Placeholder", {},
-          {{"dtype", internal::type_value(dtype)}, {"shape", internal::shape_value(info.shape)}},
-          {dtype});
-    }
-  }
-
   // Nodes with the names of the outputs.
   void add_outputs(const internal::WrittenModel& written) {
     for (const auto& [name, value] : written.outputs) {
@@ -95,33 +96,74 @@ class SavedModelWriter {
     return {value, graph_.dtype(value), shape};
   }
 
-  void add_signature(const std::string& name, const Signature& signature,
-                     const std::map<std::string, std::string>& outputs) {
-    GraphSignature& made = meta_.signatures[name];
-    made.method = method_name(signature.method);
-    for (const auto& [input, info] : signature.inputs)
-      made.inputs[input] = tensor_of(inputs_.at(input), info.shape);
+  // A signature for each form of requests.
+  void add_signatures(const std::string& name, const Signature& signature,
+                      const std::map<std::string, std::string>& outputs,
+                      const std::vector<RequestForm>& forms) {
+    std::map<std::string, SignatureTensor> results;
     for (const auto& [output, info] : signature.outputs)
-      made.outputs[output] = tensor_of(outputs_.at(outputs.at(output)), info.shape);
-    if (signature.method != SignatureMethod::kClassify) return;
-    made.outputs["classes"] =
-        tensor_of(names_of_classes(signature.classes, made.outputs.at("scores").value),
-                  {-1, static_cast<int64_t>(signature.classes.size())});
+      results[output] = tensor_of(outputs_.at(outputs.at(output)), info.shape);
+    if (signature.method == SignatureMethod::kClassify) {
+      results["classes"] =
+          tensor_of(names_of_classes(signature.classes, results.at("scores").value),
+                    {-1, static_cast<int64_t>(signature.classes.size())});
+    } else if (signature.method == SignatureMethod::kPredict) {
+      add_predicted_classes(name, results);
+    }
+    for (const RequestForm& form : forms) {
+      GraphSignature& made = meta_.signatures[form.prefix + name];
+      made.outputs = results;
+      // TensorFlow Serving classifies tf.Examples alone; other forms are for its Predict().
+      const SignatureMethod method =
+          form.prefix.empty() ? signature.method : SignatureMethod::kPredict;
+      made.method = method_name(method);
+      made.inputs = form.inputs;
+      // The name that these methods have for it.
+      if (form.of_examples && method != SignatureMethod::kPredict)
+        made.inputs = {{"inputs", form.inputs.begin()->second}};
+    }
+  }
+
+  // For the ids of classes that a head predicts, "<head>/class_ids", the names too. The signature
+  // "<head>/classification" has them.
+  void add_predicted_classes(const std::string& name,
+                             std::map<std::string, SignatureTensor>& results) {
+    constexpr std::string_view kIds = "class_ids";
+    std::map<std::string, SignatureTensor> classes;
+    for (const auto& [output, ids] : results) {
+      const size_t at = output.rfind('/') == std::string::npos ? 0 : output.rfind('/') + 1;
+      if (output.substr(at) != kIds || ids.dtype != internal::kId) continue;
+      const std::string head = name.substr(0, name.rfind('/') + 1) + output.substr(0, at);
+      const auto classifier = model_.signatures.find(head + "classification");
+      const std::string names = output.substr(0, at) + "classes";
+      if (classifier == model_.signatures.end() || results.contains(names)) continue;
+      const auto& words = classifier->second.classes;
+      graph_.set_label(names);
+      const std::string value = graph_.add_outside(
+          names + "/GatherV2", "GatherV2",
+          {graph_.texts({static_cast<int64_t>(words.size())}, words), ids.value, graph_.int32(0)},
+          {{"Tparams", internal::type_value(internal::kText)},
+           {"Tindices", internal::type_value(ids.dtype)},
+           {"Taxis", internal::type_value(BundleDtype::kInt32)},
+           {"batch_dims", internal::integer_value(0)}},
+          {internal::kText});
+      classes[names] = tensor_of(value, ids.shape);
+    }
+    results.merge(classes);
   }
 
   // string [rows, classes]
   std::string names_of_classes(const std::vector<std::string>& classes, const std::string& scores) {
     const auto count = static_cast<int64_t>(classes.size());
     graph_.set_label("classes");
-    const BundleDtype kInt32 = BundleDtype::kInt32;
-    const std::string sizes = graph_.add("Shape", {scores},
-                                         {{"T", internal::type_value(graph_.dtype(scores))},
-                                          {"out_type", internal::type_value(kInt32)}},
-                                         kInt32);
+    const internal::Nodes nodes(graph_);
+    const std::string rows = nodes.element(nodes.sizes(scores), 0);
     return graph_.add_outside(
-        "classes/BroadcastTo", "BroadcastTo", {graph_.texts({1, count}, classes), sizes},
-        {{"T", internal::type_value(BundleDtype::kString)}, {"Tidx", internal::type_value(kInt32)}},
-        {BundleDtype::kString});
+        "classes/Tile", "Tile",
+        {graph_.texts({1, count}, classes), nodes.pack({rows, nodes.int64(1)})},
+        {{"T", internal::type_value(internal::kText)},
+         {"Tmultiples", internal::type_value(internal::kId)}},
+        {internal::kText});
   }
 
   void write_variables() {
@@ -137,8 +179,9 @@ class SavedModelWriter {
   const ExportedModel& model_;
   const std::string folder_;
   TensorflowGraph graph_;
+  internal::LookupTables tables_{graph_};
   internal::MetaGraph meta_;
-  std::map<std::string, std::string> inputs_, outputs_;
+  std::map<std::string, std::string> outputs_;
 };
 
 }  // namespace

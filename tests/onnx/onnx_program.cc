@@ -3,6 +3,7 @@
 //   onnx_program layers CASES OUT    the layers of the cases in a folder
 //   onnx_program models OUT [NAME]   applications, canned Estimators and boosted trees, or one
 //   onnx_program kinds OUT CENSUS    a model of each kind; CENSUS has the CSV files of the census
+//   onnx_program requests OUT CENSUS  SavedModels that take tf.Examples, with requests
 //   onnx_program back FOLDER         runs the ONNX files below a folder in Muster, and compares
 //   onnx_program nodes FOLDER        the node tests of the Python package onnx
 //   onnx_program times EXPORT ROWS   milliseconds that Servable takes for so many rows, by one
@@ -25,6 +26,7 @@
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 #include "tests/onnx/exported_cases.h"
+#include "tests/onnx/exported_requests.h"
 #include "tests/onnx/imported_cases.h"
 
 namespace muster::inline v0_1 {
@@ -76,6 +78,20 @@ int write_kinds(const std::string& out, const std::string& census) {
   });
   for (const char* name : {"wide_and_deep", "resnet18", "gpt", "rnn_lstm"})
     failed += write_models(out, name);
+  return failed;
+}
+
+int write_requests(const std::string& out, const std::string& census) {
+  int failed = 0;
+  for (const std::string& name : request_models(census)) {
+    failed += failure_of(name, [&] {
+      const std::string folder = join_path(out, name);
+      export_with_requests(name, folder, census);
+      const auto newest = newest_version(folder);
+      const std::string version = newest ? join_path(folder, std::to_string(*newest)) : folder;
+      convert(version);
+    });
+  }
   return failed;
 }
 
@@ -148,6 +164,7 @@ int main(int argc, char** argv) {
   if (what == "models" && argc >= 3)
     return muster::write_models(argv[2], argc > 3 ? argv[3] : "") == 0 ? 0 : 1;
   if (what == "kinds" && argc == 4) return muster::write_kinds(argv[2], argv[3]) == 0 ? 0 : 1;
+  if (what == "requests" && argc == 4) return muster::write_requests(argv[2], argv[3]) == 0 ? 0 : 1;
   if (what == "back" && argc == 3) return muster::compare_imports(argv[2]) == 0 ? 0 : 1;
   if (what == "nodes" && argc == 3) return muster::run_nodes(argv[2]);
   if (what == "times" && argc == 4) {
@@ -155,8 +172,9 @@ int main(int argc, char** argv) {
     return 0;
   }
   std::fputs(
-      "onnx_program layers CASES OUT | models OUT [NAME] | kinds OUT CENSUS | back FOLDER | nodes "
-      "FOLDER | times EXPORT ROWS\n",
+      "onnx_program layers CASES OUT | models OUT [NAME] | kinds OUT CENSUS | requests OUT CENSUS "
+      "| "
+      "back FOLDER | nodes FOLDER | times EXPORT ROWS\n",
       stderr);
   return 2;
 }

@@ -93,5 +93,21 @@ TEST(OnnxFormatTest, AKerasModelIsSavedAsOneFile) {
   EXPECT_THAT(error_of([&] { model.load(path); }).message(), HasSubstr("not supported: load:"));
 }
 
+TEST(OnnxFormatTest, AKerasModelIsSavedAsASavedModel) {
+  const TempDirectory directory;
+  const SymbolicTensor x = Input({3}, {.name = "x"});
+  keras::Model model(Functional({x}, {Dense(2)(x)}));
+  const std::string exported = model.export_model(directory / "export", {"saved_model"});
+  model.save(directory / "served/1/saved_model.pb");
+  for (const char* file :
+       {"saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001"}) {
+    EXPECT_EQ(file_systems().read_file(join_path(directory / "served/1", file)).value(),
+              file_systems().read_file(join_path(exported, file)).value())
+        << file;
+  }
+  EXPECT_THAT(file_systems().list_directory(directory / "served/1").value(),
+              ::testing::UnorderedElementsAre("saved_model.pb", "variables"));
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1

@@ -58,7 +58,9 @@ def tensorflow_answers(root):
 
     answers = {}
     for name, folder in folders(root, "saved_model.pb").items():
-        run = tf.saved_model.load(str(folder)).signatures[SIGNATURE]
+        signatures = tf.saved_model.load(str(folder)).signatures
+        # The plain name may take tf.Examples.
+        run = signatures["tensors:" + SIGNATURE if "tensors:" + SIGNATURE in signatures else SIGNATURE]
         answers[name] = {rows: as_json({output: tensor.numpy() for output, tensor in run(
             **{key: tf.constant(array) for key, array in given(arrays).items()}).items()})
             for rows, arrays in batches(folder)}  # fmt: skip

@@ -13,7 +13,8 @@ void write_formats(FileSystem& files, const std::string& directory,
                             .signatures = description.signatures,
                             .outputs = description.keys,
                             .global_step = description.global_step,
-                            .has_columns = description.columns != nullptr};
+                            .parsing = description.parsing,
+                            .columns = description.columns};
   for (const std::string& name : formats) {
     const ModelFormat format = model_format(name);
     for (const std::string& file : format.write(files, model, join_path(directory, format.file))) {

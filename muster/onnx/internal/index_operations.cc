@@ -104,6 +104,16 @@ void add_rows(Call& call) {
                      {{"reduction", std::string("add")}}));
 }
 
+// Adds numbers to those at positions of one axis, each in its own place of the other axes.
+void scatter_add(Call& call) {
+  if (call.form("index").sizes() != call.form("src").sizes())
+    call.refuse("has more numbers than positions");
+  const int64_t axis = call.axis("dim", call.rank("self"));
+  call.give(call.add("ScatterElements",
+                     {call.in("self"), call.in("index", at::kLong), call.in("src")},
+                     {{"axis", axis}, {"reduction", std::string("add")}}));
+}
+
 // The number of boundaries below a number. NaN is above all of them.
 void find_bucket(Call& call) {
   const DType dtype = at::promote_types(call.dtype("self"), call.dtype("boundaries"));
@@ -142,6 +152,7 @@ void add_indexing(OperationMap& map) {
   map["aten::nonzero"] = positions;
   map["aten::masked_select"] = masked_select;
   map["aten::index_add"] = add_rows;
+  map["aten::scatter_add"] = scatter_add;
   map["aten::bucketize"] = find_bucket;
 }
 

@@ -146,11 +146,38 @@ void compress(Call& call) {
   call.give(call.gather(call.in(0), places, axis));
 }
 
+// Adds numbers at positions, each a row of `places`. TensorFlow.js has no TensorScatterAdd, and
+// TensorFlow Lite no positions of int64.
+std::string added_at(Call& call, const std::string& places, const std::string& numbers) {
+  const BundleDtype dtype = call.dtype(0), kInt32 = BundleDtype::kInt32;
+  const std::string sizes = call.cast(call.shape_of(call.in(0)), kInt32);
+  const std::string sums =
+      call.add_as(dtype, "ScatterNd", {call.cast(places, kInt32), numbers, sizes},
+                  {{"T", type_value(dtype)}, {"Tindices", type_value(kInt32)}});
+  return call.add("AddV2", {call.in(0), sums});
+}
+
 void scatter(Call& call) {
-  const bool adds = call.text("reduction", "none") == "add";
-  call.give(call.add(adds ? "TensorScatterAdd" : "TensorScatterUpdate",
-                     {call.in(0), call.in(1), call.in(2)},
+  if (call.text("reduction", "none") == "add")
+    return call.give(added_at(call, call.in(1), call.in(2)));
+  call.give(call.add("TensorScatterUpdate", {call.in(0), call.in(1), call.in(2)},
                      {{"Tindices", type_value(call.dtype(1))}}));
+}
+
+// Positions of one axis; those of the others are the place of the number.
+void scatter_elements(Call& call) {
+  if (call.text("reduction", "none") != "add") call.refuse("does not add the numbers");
+  const int64_t rank = call.rank(0), axis = call.axis(0, rank);
+  const std::string index = call.in(1);
+  const std::string every =
+      call.add_as(BundleDtype::kBool, "Equal", {index, index}, {{"T", type_value(call.dtype(1))}});
+  const std::string places = positions(call, every);
+  std::vector<std::string> columns;
+  for (int64_t i = 0; i < rank; ++i) {
+    columns.push_back(i == axis ? call.reshape_to(call.cast(index, BundleDtype::kInt64), {-1, 1})
+                                : call.gather(places, call.graph().int32s({i}), 1));
+  }
+  call.give(added_at(call, call.concatenate(columns, 1), call.reshape_to(call.in(2), {-1})));
 }
 
 void one_hot(Call& call) {
@@ -176,6 +203,7 @@ void add_indexing(OperationMap& map) {
   map["NonZero"] = nonzero;
   map["Compress"] = compress;
   map["ScatterND"] = scatter;
+  map["ScatterElements"] = scatter_elements;
   map["OneHot"] = one_hot;
 }
 

@@ -18,10 +18,12 @@ enum class MetaField : uint32_t {
   kSaver = 3,
   kCollection = 4,
   kSignature = 5,
+  kAsset = 6,
 };
 enum class InfoField : uint32_t { kTag = 4 };
 enum class SaverField : uint32_t { kFile = 1, kSave = 2, kRestore = 3, kMost = 4, kVersion = 7 };
-enum class CollectionField : uint32_t { kBytes = 2 };
+enum class CollectionField : uint32_t { kNodes = 1, kBytes = 2 };
+enum class AssetField : uint32_t { kTensor = 1, kFile = 2 };
 enum class ListField : uint32_t { kValue = 1 };
 enum class VariableField : uint32_t {
   kName = 1,
@@ -130,6 +132,24 @@ std::string add_saver(const std::vector<GraphVariable>& variables, TensorflowGra
   return saver.take();
 }
 
+// The collection of the node that TensorFlow runs after it has loaded the graph.
+std::string encode_main_operation(const std::string& node) {
+  Builder<meta_wire::ListField> list;
+  list.put_bytes(meta_wire::ListField::kValue, node);
+  Builder<meta_wire::CollectionField> collection;
+  collection.put_bytes(meta_wire::CollectionField::kNodes, list.bytes());
+  return map_entry("saved_model_main_op", collection.bytes());
+}
+
+std::string encode_asset(const std::string& file, const Asset& asset) {
+  Builder<meta_wire::TensorField> tensor;
+  tensor.put_bytes(meta_wire::TensorField::kName, tensor_name(asset.node));
+  Builder<meta_wire::AssetField> to;
+  to.put_bytes(meta_wire::AssetField::kTensor, tensor.bytes());
+  to.put_bytes(meta_wire::AssetField::kFile, file);
+  return to.take();
+}
+
 }  // namespace
 
 std::string encode_saved_model(const MetaGraph& meta, TensorflowGraph& graph) {
@@ -142,8 +162,12 @@ std::string encode_saved_model(const MetaGraph& meta, TensorflowGraph& graph) {
                  map_entry("variables", add_initializers(meta.variables, graph)));
     to.put_bytes(meta_wire::MetaField::kSaver, add_saver(meta.variables, graph));
   }
+  if (!meta.initializer.empty())
+    to.put_bytes(meta_wire::MetaField::kCollection, encode_main_operation(meta.initializer));
   for (const auto& [name, signature] : meta.signatures)
     to.put_bytes(meta_wire::MetaField::kSignature, map_entry(name, encode_signature(signature)));
+  for (const auto& [file, asset] : meta.assets)
+    to.put_bytes(meta_wire::MetaField::kAsset, encode_asset(file, asset));
   to.put_bytes(meta_wire::MetaField::kGraph, graph.encode());
   Builder<meta_wire::SavedModelField> all;
   all.put_varint(meta_wire::SavedModelField::kVersion, kSchemaVersion);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/savedmodel/internal/lookup_tables.h"
 #include "muster/savedmodel/internal/model_graph.h"
 #include "muster/savedmodel/internal/tensorflow_graph.h"
 
@@ -29,6 +30,8 @@ struct GraphSignature {
 struct MetaGraph {
   std::map<std::string, GraphSignature> signatures{};
   std::vector<GraphVariable> variables{};
+  std::map<std::string, Asset> assets{};  // the files in assets/, by name
+  std::string initializer{};              // the node to run after loading; empty: none
 };
 
 // The bytes of the file. Adds the nodes that save and restore the variables to the graph.
