@@ -95,6 +95,22 @@ Signature signature_of(const SavedSignature& saved, const SignatureModel& read) 
   return signature;
 }
 
+// SavedModels of Muster that take tf.Examples or texts have the tensors of the model under another
+// name: "tensors:predict" for "predict".
+constexpr const char* kOfTensors = "tensors:";
+
+// The signature with this name, or that of the same outputs that takes tensors.
+SavedSignature tensor_signature(const std::map<std::string, SavedSignature>& signatures,
+                                const std::string& name) {
+  SavedSignature signature = signatures.at(name);
+  const auto of_tensors = signatures.find(kOfTensors + name);
+  if (of_tensors == signatures.end()) return signature;
+  const std::string method = signature.method;
+  signature = of_tensors->second;
+  signature.method = method;
+  return signature;
+}
+
 LoadedModel load_for_serving(FileSystem& files, const std::string& path) {
   OpenModel open(files, path);
   LoadedModel loaded{.global_step = open.global_step()};
@@ -112,9 +128,9 @@ LoadedModel load_for_serving(FileSystem& files, const std::string& path) {
         onnx::internal::function_of(std::make_shared<const ImportedModel>(std::move(read.model)));
   };
   for (const auto& [name, saved] : open.file().signatures()) {
-    if (name == kInitOperation) continue;
+    if (name == kInitOperation || name.starts_with(kOfTensors)) continue;
     try {
-      add(name, saved);
+      add(name, tensor_signature(open.file().signatures(), name));
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kInvalidArgument || name == kServingDefault) throw;
       log::info(fmt::format("the signature \"{}\" of {} is left out: {}", printable(name), path,
@@ -161,7 +177,7 @@ SavedModel load_model(FileSystem& files, const std::string& folder,
     throw unknown_name(folder, "signature", options.signature, names);
   }
   const auto model =
-      std::make_shared<const ImportedModel>(std::move(open.read(found->second).model));
+      std::make_shared<const ImportedModel>(std::move(open.read(tensor_signature(signatures, found->first)).model));
   return {.layer = onnx::internal::layer_of(model, "saved_model", options.name, options.trainable),
           .inputs = onnx::internal::infos_of(model->inputs),
           .outputs = onnx::internal::infos_of(model->outputs),
