@@ -53,7 +53,7 @@ Dataset rows() {
 struct Contestant {
   std::string name;
   std::function<Tensor()> ask;
-  std::vector<double> middle, slow;  // microseconds, one of each round
+  std::vector<double> middle{}, slow{};  // microseconds, one of each round
 };
 
 double quantile(std::vector<double>& values, double q) {
