@@ -176,8 +176,8 @@ SavedModel load_model(FileSystem& files, const std::string& folder,
     for (const auto& [name, signature] : signatures) names.push_back(name);
     throw unknown_name(folder, "signature", options.signature, names);
   }
-  const auto model =
-      std::make_shared<const ImportedModel>(std::move(open.read(tensor_signature(signatures, found->first)).model));
+  const auto model = std::make_shared<const ImportedModel>(
+      std::move(open.read(tensor_signature(signatures, found->first)).model));
   return {.layer = onnx::internal::layer_of(model, "saved_model", options.name, options.trainable),
           .inputs = onnx::internal::infos_of(model->inputs),
           .outputs = onnx::internal::infos_of(model->outputs),

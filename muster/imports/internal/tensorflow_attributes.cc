@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/bundles/saved_model_wire.h"
 #include "muster/formats/protobuf.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensorflow/bundle_tensor.h"
@@ -19,38 +20,10 @@ using formats::internal::Message;
 using formats::internal::ShapeField;
 using formats::internal::WireReader;
 
-enum class AttributeField : uint32_t {
-  kList = 1,
-  kText = 2,
-  kInteger = 3,
-  kNumber = 4,
-  kFlag = 5,
-  kType = 6,
-  kShape = 7,
-  kTensor = 8,
-  kFunction = 10,
-};
-enum class FunctionField : uint32_t { kName = 1 };
-enum class ListField : uint32_t {
-  kText = 2,
-  kInteger = 3,
-  kNumber = 4,
-  kType = 6,
-  kShape = 7,
-  kFunction = 9,
-};
-enum class TensorField : uint32_t {
-  kDtype = 1,
-  kShape = 2,
-  kContent = 4,
-  kFloat = 5,
-  kDouble = 6,
-  kInt = 7,
-  kText = 8,
-  kInt64 = 10,
-  kBool = 11,
-  kHalf = 13,
-};
+using tensorflow::wire::AttributeField;
+using tensorflow::wire::CalledField;
+using tensorflow::wire::ListField;
+using tensorflow::wire::TensorField;
 
 // Repeated integers, packed or one by one.
 template <typename Field>
@@ -166,14 +139,14 @@ void read_list(Message<ListField> from, ImportedAttribute& to) {
   std::string text;
   std::vector<float> numbers;
   Bytes shape;
-  Message<FunctionField> function;
+  Message<CalledField> function;
   while (from.next()) {
     if (from.read(ListField::kShape, &shape)) to.shapes.push_back(shape_of(shape));
     read_integers(from, ListField::kInteger, to.integers);
     read_integers(from, ListField::kType, to.integers);
     from.read_all(ListField::kNumber, &numbers);
     if (from.read(ListField::kText, &text)) to.texts.push_back(text);
-    if (from.read(ListField::kFunction, &function) && function.find(FunctionField::kName, &text))
+    if (from.read(ListField::kFunction, &function) && function.find(CalledField::kName, &text))
       to.texts.push_back(text);
   }
   to.numbers.assign(numbers.begin(), numbers.end());
@@ -194,7 +167,7 @@ ImportedAttribute read_tensorflow_attribute(Bytes attribute) {
   Message<AttributeField> from(attribute);
   Message<ListField> list;
   Message<TensorField> tensor;
-  Message<FunctionField> function;
+  Message<CalledField> function;
   Bytes shape;
   float number = 0;
   while (from.next()) {
@@ -214,7 +187,7 @@ ImportedAttribute read_tensorflow_attribute(Bytes attribute) {
       }
     }
     if (from.read(AttributeField::kFunction, &function))
-      function.find(FunctionField::kName, &result.text);
+      function.find(CalledField::kName, &result.text);
   }
   return result;
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "muster/bundles/saved_model_wire.h"
 #include "muster/formats/protobuf.h"
 #include "muster/savedmodel/internal/dtypes.h"
 
@@ -10,31 +11,7 @@ namespace {
 
 using formats::internal::Builder;
 
-namespace meta_wire {
-enum class SavedModelField : uint32_t { kVersion = 1, kMetaGraph = 2 };
-enum class MetaField : uint32_t {
-  kInfo = 1,
-  kGraph = 2,
-  kSaver = 3,
-  kCollection = 4,
-  kSignature = 5,
-  kAsset = 6,
-};
-enum class InfoField : uint32_t { kTag = 4 };
-enum class SaverField : uint32_t { kFile = 1, kSave = 2, kRestore = 3, kMost = 4, kVersion = 7 };
-enum class CollectionField : uint32_t { kNodes = 1, kBytes = 2 };
-enum class AssetField : uint32_t { kTensor = 1, kFile = 2 };
-enum class ListField : uint32_t { kValue = 1 };
-enum class VariableField : uint32_t {
-  kName = 1,
-  kInitializer = 2,
-  kSnapshot = 3,
-  kIsResource = 5,
-  kInitialValue = 6,
-};
-enum class SignatureField : uint32_t { kInput = 1, kOutput = 2, kMethod = 3 };
-enum class TensorField : uint32_t { kName = 1, kDtype = 2, kShape = 3 };
-}  // namespace meta_wire
+namespace wire = tensorflow::wire;
 
 constexpr int kSchemaVersion = 1;
 // The format of tensor bundles, and how many checkpoints a saver keeps if it saves.
@@ -46,27 +23,27 @@ std::string tensor_name(const std::string& value) {
 }
 
 std::string encode_tensor(const SignatureTensor& tensor) {
-  Builder<meta_wire::TensorField> to;
-  to.put_bytes(meta_wire::TensorField::kName, tensor_name(tensor.value));
-  to.put_varint(meta_wire::TensorField::kDtype, static_cast<int>(tensor.dtype));
-  to.put_bytes(meta_wire::TensorField::kShape, formats::internal::encode_shape(tensor.shape));
+  Builder<wire::TensorInfoField> to;
+  to.put_bytes(wire::TensorInfoField::kName, tensor_name(tensor.value));
+  to.put_varint(wire::TensorInfoField::kDtype, static_cast<int>(tensor.dtype));
+  to.put_bytes(wire::TensorInfoField::kShape, formats::internal::encode_shape(tensor.shape));
   return to.take();
 }
 
 std::string encode_signature(const GraphSignature& signature) {
-  Builder<meta_wire::SignatureField> to;
+  Builder<wire::SignatureField> to;
   for (const auto& [name, tensor] : signature.inputs)
-    to.put_bytes(meta_wire::SignatureField::kInput, map_entry(name, encode_tensor(tensor)));
+    to.put_bytes(wire::SignatureField::kInput, map_entry(name, encode_tensor(tensor)));
   for (const auto& [name, tensor] : signature.outputs)
-    to.put_bytes(meta_wire::SignatureField::kOutput, map_entry(name, encode_tensor(tensor)));
-  to.put_bytes(meta_wire::SignatureField::kMethod, "tensorflow/serving/" + signature.method);
+    to.put_bytes(wire::SignatureField::kOutput, map_entry(name, encode_tensor(tensor)));
+  to.put_bytes(wire::SignatureField::kMethod, "tensorflow/serving/" + signature.method);
   return to.take();
 }
 
 // Nodes that make the variables' first values, as TensorFlow asks for, and the entries of the
 // collection of variables.
 std::string add_initializers(const std::vector<GraphVariable>& variables, TensorflowGraph& graph) {
-  Builder<meta_wire::ListField> list;
+  Builder<wire::ValuesField> list;
   for (const GraphVariable& variable : variables) {
     const Attributes dtype = {{"dtype", type_value(variable.dtype)}};
     graph.set_label(variable.name + "/Initializer");
@@ -76,17 +53,17 @@ std::string add_initializers(const std::vector<GraphVariable>& variables, Tensor
         variable.dtype);
     const std::string assign = graph.add_outside(variable.name + "/Assign", "AssignVariableOp",
                                                  {variable.name, zeros}, dtype, {});
-    Builder<meta_wire::VariableField> to;
-    to.put_bytes(meta_wire::VariableField::kName, tensor_name(variable.name));
-    to.put_bytes(meta_wire::VariableField::kInitializer, assign);
-    to.put_bytes(meta_wire::VariableField::kSnapshot,
+    Builder<wire::VariableField> to;
+    to.put_bytes(wire::VariableField::kName, tensor_name(variable.name));
+    to.put_bytes(wire::VariableField::kInitializer, assign);
+    to.put_bytes(wire::VariableField::kSnapshot,
                  tensor_name(variable.name + "/Read/ReadVariableOp"));
-    to.put_varint(meta_wire::VariableField::kIsResource, 1);
-    to.put_bytes(meta_wire::VariableField::kInitialValue, tensor_name(zeros));
-    list.put_bytes(meta_wire::ListField::kValue, to.bytes());
+    to.put_varint(wire::VariableField::kIsResource, 1);
+    to.put_bytes(wire::VariableField::kInitialValue, tensor_name(zeros));
+    list.put_bytes(wire::ValuesField::kValue, to.bytes());
   }
-  Builder<meta_wire::CollectionField> collection;
-  collection.put_bytes(meta_wire::CollectionField::kBytes, list.bytes());
+  Builder<wire::CollectionField> collection;
+  collection.put_bytes(wire::CollectionField::kBytes, list.bytes());
   return collection.take();
 }
 
@@ -123,55 +100,55 @@ std::string add_saver(const std::vector<GraphVariable>& variables, TensorflowGra
                                                {{"dtype", type_value(dtypes[i])}}, {}));
   }
   const std::string all = graph.add_outside("save/restore_all", "NoOp", assigned, {}, {});
-  Builder<meta_wire::SaverField> saver;
-  saver.put_bytes(meta_wire::SaverField::kFile, tensor_name(file));
-  saver.put_bytes(meta_wire::SaverField::kSave, tensor_name(saved));
-  saver.put_bytes(meta_wire::SaverField::kRestore, all);
-  saver.put_varint(meta_wire::SaverField::kMost, kMostCheckpoints);
-  saver.put_varint(meta_wire::SaverField::kVersion, kSaverVersion);
+  Builder<wire::SaverField> saver;
+  saver.put_bytes(wire::SaverField::kFile, tensor_name(file));
+  saver.put_bytes(wire::SaverField::kSave, tensor_name(saved));
+  saver.put_bytes(wire::SaverField::kRestore, all);
+  saver.put_varint(wire::SaverField::kMost, kMostCheckpoints);
+  saver.put_varint(wire::SaverField::kVersion, kSaverVersion);
   return saver.take();
 }
 
 // The collection of the node that TensorFlow runs after it has loaded the graph.
 std::string encode_main_operation(const std::string& node) {
-  Builder<meta_wire::ListField> list;
-  list.put_bytes(meta_wire::ListField::kValue, node);
-  Builder<meta_wire::CollectionField> collection;
-  collection.put_bytes(meta_wire::CollectionField::kNodes, list.bytes());
+  Builder<wire::ValuesField> list;
+  list.put_bytes(wire::ValuesField::kValue, node);
+  Builder<wire::CollectionField> collection;
+  collection.put_bytes(wire::CollectionField::kNodes, list.bytes());
   return map_entry("saved_model_main_op", collection.bytes());
 }
 
 std::string encode_asset(const std::string& file, const Asset& asset) {
-  Builder<meta_wire::TensorField> tensor;
-  tensor.put_bytes(meta_wire::TensorField::kName, tensor_name(asset.node));
-  Builder<meta_wire::AssetField> to;
-  to.put_bytes(meta_wire::AssetField::kTensor, tensor.bytes());
-  to.put_bytes(meta_wire::AssetField::kFile, file);
+  Builder<wire::TensorInfoField> tensor;
+  tensor.put_bytes(wire::TensorInfoField::kName, tensor_name(asset.node));
+  Builder<wire::AssetField> to;
+  to.put_bytes(wire::AssetField::kTensor, tensor.bytes());
+  to.put_bytes(wire::AssetField::kFile, file);
   return to.take();
 }
 
 }  // namespace
 
 std::string encode_saved_model(const MetaGraph& meta, TensorflowGraph& graph) {
-  Builder<meta_wire::MetaField> to;
-  Builder<meta_wire::InfoField> info;
-  info.put_bytes(meta_wire::InfoField::kTag, "serve");
-  to.put_bytes(meta_wire::MetaField::kInfo, info.bytes());
+  Builder<wire::MetaField> to;
+  Builder<wire::InfoField> info;
+  info.put_bytes(wire::InfoField::kTag, "serve");
+  to.put_bytes(wire::MetaField::kInfo, info.bytes());
   if (!meta.variables.empty()) {
-    to.put_bytes(meta_wire::MetaField::kCollection,
+    to.put_bytes(wire::MetaField::kCollection,
                  map_entry("variables", add_initializers(meta.variables, graph)));
-    to.put_bytes(meta_wire::MetaField::kSaver, add_saver(meta.variables, graph));
+    to.put_bytes(wire::MetaField::kSaver, add_saver(meta.variables, graph));
   }
   if (!meta.initializer.empty())
-    to.put_bytes(meta_wire::MetaField::kCollection, encode_main_operation(meta.initializer));
+    to.put_bytes(wire::MetaField::kCollection, encode_main_operation(meta.initializer));
   for (const auto& [name, signature] : meta.signatures)
-    to.put_bytes(meta_wire::MetaField::kSignature, map_entry(name, encode_signature(signature)));
+    to.put_bytes(wire::MetaField::kSignature, map_entry(name, encode_signature(signature)));
   for (const auto& [file, asset] : meta.assets)
-    to.put_bytes(meta_wire::MetaField::kAsset, encode_asset(file, asset));
-  to.put_bytes(meta_wire::MetaField::kGraph, graph.encode());
-  Builder<meta_wire::SavedModelField> all;
-  all.put_varint(meta_wire::SavedModelField::kVersion, kSchemaVersion);
-  all.put_bytes(meta_wire::SavedModelField::kMetaGraph, to.bytes());
+    to.put_bytes(wire::MetaField::kAsset, encode_asset(file, asset));
+  to.put_bytes(wire::MetaField::kGraph, graph.encode());
+  Builder<wire::SavedModelField> all;
+  all.put_varint(wire::SavedModelField::kVersion, kSchemaVersion);
+  all.put_bytes(wire::SavedModelField::kMetaGraph, to.bytes());
   return all.take();
 }
 

@@ -9,6 +9,7 @@
 
 #include "muster/base/bytes.h"
 #include "muster/base/error.h"
+#include "muster/bundles/saved_model_wire.h"
 #include "muster/formats/protobuf.h"
 #include "muster/savedmodel/internal/dtypes.h"
 
@@ -17,15 +18,7 @@ namespace {
 
 using formats::internal::Builder;
 
-namespace graph_wire {
-enum class GraphField : uint32_t { kNode = 1, kLibrary = 2, kVersions = 4 };
-enum class VersionsField : uint32_t { kProducer = 1 };
-enum class LibraryField : uint32_t { kFunction = 1 };
-enum class NodeField : uint32_t { kName = 1, kOperation = 2, kInput = 3, kAttribute = 5 };
-enum class FunctionField : uint32_t { kSignature = 1, kNode = 3, kReturn = 4 };
-enum class SignatureField : uint32_t { kName = 1, kInput = 2, kOutput = 3 };
-enum class ArgumentField : uint32_t { kName = 1, kType = 3 };
-}  // namespace graph_wire
+namespace wire = tensorflow::wire;
 
 // The version of graphs of TensorFlow 2.4, which has all operations that are written here.
 constexpr int kProducer = 561;
@@ -33,9 +26,9 @@ constexpr int kProducer = 561;
 constexpr size_t kSmall = 256;
 
 std::string argument(const std::string& name, BundleDtype dtype) {
-  Builder<graph_wire::ArgumentField> to;
-  to.put_bytes(graph_wire::ArgumentField::kName, name);
-  to.put_varint(graph_wire::ArgumentField::kType, static_cast<int>(dtype));
+  Builder<wire::ArgumentField> to;
+  to.put_bytes(wire::ArgumentField::kName, name);
+  to.put_varint(wire::ArgumentField::kType, static_cast<int>(dtype));
   return to.take();
 }
 
@@ -291,24 +284,24 @@ TensorflowGraph::Function TensorflowGraph::end_function(const std::string& name,
   Scope scope = std::move(scopes_.back());
   scopes_.pop_back();
   Function made{unused(name), scope.captured};
-  Builder<graph_wire::SignatureField> signature;
-  signature.put_bytes(graph_wire::SignatureField::kName, made.name);
+  Builder<wire::OperationField> signature;
+  signature.put_bytes(wire::OperationField::kName, made.name);
   for (const auto& [argument_name, dtype] : scope.arguments)
-    signature.put_bytes(graph_wire::SignatureField::kInput, argument(argument_name, dtype));
-  Builder<graph_wire::FunctionField> function;
+    signature.put_bytes(wire::OperationField::kInput, argument(argument_name, dtype));
+  Builder<wire::FunctionField> function;
   std::string returns;
   for (size_t i = 0; i < returned.size(); ++i) {
-    signature.put_bytes(graph_wire::SignatureField::kOutput,
+    signature.put_bytes(wire::OperationField::kOutput,
                         argument(fmt::format("result{}", i), dtypes_.at(returned[i])));
   }
-  function.put_bytes(graph_wire::FunctionField::kSignature, signature.bytes());
+  function.put_bytes(wire::FunctionField::kSignature, signature.bytes());
   for (const Node* each : needed_nodes(scope, {returned.begin(), returned.end()})) {
     Node node = *each;
     for (std::string& input : node.inputs) input = in_function(scope, input);
-    function.put_bytes(graph_wire::FunctionField::kNode, encode_node(node));
+    function.put_bytes(wire::FunctionField::kNode, encode_node(node));
   }
   for (size_t i = 0; i < returned.size(); ++i) {
-    function.put_bytes(graph_wire::FunctionField::kReturn,
+    function.put_bytes(wire::FunctionField::kReturn,
                        map_entry(fmt::format("result{}", i), in_function(scope, returned[i])));
   }
   functions_.push_back(function.take());
@@ -339,26 +332,26 @@ std::vector<const TensorflowGraph::Node*> TensorflowGraph::needed_nodes(
 }
 
 std::string TensorflowGraph::encode_node(const Node& node) {
-  Builder<graph_wire::NodeField> to;
-  to.put_bytes(graph_wire::NodeField::kName, node.name);
-  to.put_bytes(graph_wire::NodeField::kOperation, node.operation);
-  for (const std::string& input : node.inputs) to.put_bytes(graph_wire::NodeField::kInput, input);
+  Builder<wire::NodeField> to;
+  to.put_bytes(wire::NodeField::kName, node.name);
+  to.put_bytes(wire::NodeField::kOperation, node.operation);
+  for (const std::string& input : node.inputs) to.put_bytes(wire::NodeField::kInput, input);
   for (const auto& [key, value] : node.attributes)
-    to.put_bytes(graph_wire::NodeField::kAttribute, map_entry(key, value));
+    to.put_bytes(wire::NodeField::kAttribute, map_entry(key, value));
   return to.take();
 }
 
 std::string TensorflowGraph::encode() const {
-  Builder<graph_wire::GraphField> to;
+  Builder<wire::GraphField> to;
   for (const Node* node : needed_nodes(scopes_.front(), kept_))
-    to.put_bytes(graph_wire::GraphField::kNode, encode_node(*node));
-  Builder<graph_wire::LibraryField> library;
+    to.put_bytes(wire::GraphField::kNode, encode_node(*node));
+  Builder<wire::LibraryField> library;
   for (const std::string& function : functions_)
-    library.put_bytes(graph_wire::LibraryField::kFunction, function);
-  to.add_bytes(graph_wire::GraphField::kLibrary, library.bytes());
-  Builder<graph_wire::VersionsField> versions;
-  versions.put_varint(graph_wire::VersionsField::kProducer, kProducer);
-  to.put_bytes(graph_wire::GraphField::kVersions, versions.bytes());
+    library.put_bytes(wire::LibraryField::kFunction, function);
+  to.add_bytes(wire::GraphField::kLibrary, library.bytes());
+  Builder<wire::VersionsField> versions;
+  versions.put_varint(wire::VersionsField::kProducer, kProducer);
+  to.put_bytes(wire::GraphField::kVersions, versions.bytes());
   return to.take();
 }
 
