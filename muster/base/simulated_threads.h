@@ -120,7 +120,8 @@ class SimulatedThreads {
   bool block(const Process& process, std::unique_lock<std::mutex>* lock, TimePoint until,
              const std::function<bool()>* done);
   bool ready(const Thread& thread) const;
-  // Chooses who has the next turn; the caller gives it, without the lock. nullptr: nobody is left.
+  // Returns the thread that has the next turn, or nullptr if no thread is left. The caller gives it
+  // the turn after it has released the lock.
   Thread* choose_next();
 
   static thread_local Leaver self_;

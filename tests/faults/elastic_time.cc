@@ -165,7 +165,7 @@ double ettr_of(const Words& options, int first) {
   Random random(derive_key(1, {id_of("ettr")}));
   for (int64_t step = kKillEvery; step < kSteps; step += kKillEvery) {
     program.wait_for(fmt::format("{}{} at ", kMade, step));
-    // Anywhere in the step after it.
+    // The kill comes at a random time of the next step, which lasts a second.
     std::this_thread::sleep_for(std::chrono::duration<double>(random.uniform()));
     const int index = first + static_cast<int>(random.uniform_below(kWorkers - first));
     if (!program.signal_task("worker", index, SIGKILL))

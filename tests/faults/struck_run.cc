@@ -313,7 +313,7 @@ int compare(const Settings& settings) {
   std::vector<double> speeds;  // of the struck run, where nothing had struck it for a while
   double next = settings.every;
   while (struck.seconds() < settings.minutes * 60) {
-    std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(kLook);  // between two looks at the runs
     struck.look();
     untouched.look();
     striker.look();

@@ -121,6 +121,7 @@ void start_by_gates() {
 void tell_time(int64_t step) {
   if (variable("FAULT_STEPS").empty()) return;
   const std::string seconds = variable("FAULT_STEP_SECONDS");
+  // The length of a step is part of what is measured: a real model would compute meanwhile.
   std::this_thread::sleep_for(Seconds(seconds.empty() ? kPacedStepSeconds : std::stod(seconds)));
   if (own_task() != "worker 0") return;
   const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
