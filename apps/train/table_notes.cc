@@ -61,6 +61,19 @@ void TableNotes::look_at_texts(const std::string& name, const ColumnProfile& pro
   }
 }
 
+void TableNotes::look_at_spellings(const std::string& name, const ColumnProfile& profile) {
+  if (profile.is_numeric()) return;
+  std::map<std::string, std::string> spellings;
+  for (const auto& [text, count] : profile.texts()) {
+    const auto [other, is_new] = spellings.emplace(to_lower(text), text);
+    if (is_new) continue;
+    own_.push_back(fmt::format(
+        "'{}' and '{}' are different texts in '{}'; if they mean the same, write them alike",
+        printable_beginning(other->second, 40), printable_beginning(text, 40), printable(name)));
+    return;
+  }
+}
+
 void TableNotes::look_at_target(const std::string& name, const ColumnProfile& label) {
   if (label.fits_float()) return;
   const double most = std::max(std::abs(label.least()), std::abs(label.most()));

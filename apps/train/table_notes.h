@@ -28,6 +28,8 @@ class TableNotes {
   void look_at_target(const std::string& name, const ColumnProfile& label);
   // Notes about a column of texts that looks like numbers, also if it is excluded.
   void look_at_texts(const std::string& name, const ColumnProfile& profile);
+  // Notes about texts that differ in case alone, such as "Yes" and "yes".
+  void look_at_spellings(const std::string& name, const ColumnProfile& profile);
 
   std::vector<std::string> all() const;
 

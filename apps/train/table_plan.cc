@@ -170,8 +170,11 @@ void put_positive_last(const std::string& positive, std::vector<std::string>& cl
 
 void require_column(const TableFile& file, const char* flag, const std::string& name) {
   if (file.find(name)) return;
-  const Error unknown = unknown_name(file.path(), "column", name, file.names(),
-                                     "write the name as the first row of the file does");
+  const bool comment = !file.names().empty() && file.names().front().starts_with('#');
+  const Error unknown = unknown_name(
+      file.path(), "column", name, file.names(),
+      comment ? "the first line is a comment; delete the lines before the names of the columns"
+              : "write the name as the first row of the file does");
   throw Error(unknown.kind(), fmt::format("--{}: {}", flag, unknown.message()), unknown.hint());
 }
 
@@ -336,6 +339,7 @@ TablePlan plan_table(const TrainFlags& flags, const TableFormat& format, const H
         fmt::format("ignored {} rows without '{}'", scan.without_weight, plan.weight));
   TableNotes notes(decimals);
   notes.look_at_label(plan.label, first.profiles[label], no_classes);
+  notes.look_at_spellings(plan.label, first.profiles[label]);
   notes.look_at_numbers(plan.label, labels);
   if (!plan.classifies()) notes.look_at_target(plan.label, labels);
   for (size_t i = 0; i < file.names().size(); ++i) {
@@ -351,10 +355,11 @@ TablePlan plan_table(const TrainFlags& flags, const TableFormat& format, const H
       continue;
     }
     if (profile.is_numeric() && profile.not_numbers() > 0) {
-      plan.notes.push_back(fmt::format("{} values of '{}' are not numbers and count as missing",
-                                       profile.not_numbers(), name));
+      plan.notes.push_back(fmt::format("'{}': fields that are not numbers count as missing: {}",
+                                       name, profile.not_numbers()));
     }
     notes.look_at(name, profile);
+    notes.look_at_spellings(name, profile);
     plan.columns.push_back(planned(name, profile));
     check_utf8(name, plan.columns.back().words);
   }

@@ -19,6 +19,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 // A table of 60 rows, a column for each kind there is.
 std::string table(const std::function<std::string(int)>& label) {
@@ -64,7 +65,7 @@ TEST_F(TablePlanTest, FindsOutWhatColumnsAre) {
   EXPECT_THAT(columns.at("flag").words, ElementsAre("no", "yes"));
   EXPECT_EQ(columns.at("stray").kind, ColumnKind::kNumber);
   EXPECT_EQ(columns.at("stray").missing, 1);
-  EXPECT_THAT(made.notes, ElementsAre("1 values of 'stray' are not numbers and count as missing"));
+  EXPECT_THAT(made.notes, ElementsAre("'stray': fields that are not numbers count as missing: 1"));
   std::map<std::string, std::string> left_out;
   for (const LeftOut& column : made.left_out) left_out[column.name] = column.why;
   ASSERT_EQ(left_out.size(), 6u);
@@ -253,6 +254,20 @@ TEST_F(TablePlanTest, WhatCannotBeKnownIsTold) {
   EXPECT_TRUE(plan(many, {.exclude = "x"}).notes.empty());
 }
 
+TEST_F(TablePlanTest, TextsThatDifferInCaseAreTold) {
+  std::string text = "size,town,label\n";
+  for (int i = 0; i < 60; ++i)
+    text += fmt::format("{},{},{}\n", i, i % 2 == 0 ? "Oslo" : "oslo",
+                        i % 3 == 0 ? "Yes" : (i % 3 == 1 ? "yes" : "No"));
+  EXPECT_THAT(
+      plan(text).notes,
+      ElementsAre(
+          "'Yes' and 'yes' are different texts in 'label'; if they mean the same, write them alike",
+          "'Oslo' and 'oslo' are different texts in 'town'; if they mean the same, write them "
+          "alike"));
+  EXPECT_THAT(plan(table(yes_no)).notes, Not(Contains(HasSubstr("different texts"))));
+}
+
 TEST_F(TablePlanTest, NumbersThatFloat32RoundsAreDoubles) {
   const TablePlan made = plan(rows("day,x,label", 90, [](int i) {
     return fmt::format("{},{}.25,{}", 20180101 + i % 31, i, yes_no(i));
@@ -317,6 +332,7 @@ TEST_F(TablePlanTest, SaysWhatIsWrong) {
   EXPECT_THAT(fails(table(yes_no), {.weight = "agee"}), HasSubstr("did you mean 'age'"));
   EXPECT_THAT(fails(table(yes_no), {.weight = "label"}), HasSubstr("same column"));
   EXPECT_THAT(fails(table([](int) { return "yes"; })), HasSubstr("is 'yes' in all 60 rows"));
+  EXPECT_THAT(fails("# by hand\na,label\n"), HasSubstr("the first line is a comment"));
   EXPECT_THAT(fails("a,label\n"), HasSubstr("has no rows"));
   EXPECT_THAT(fails(""), HasSubstr("is empty"));
   EXPECT_THAT(fails("a,label\n1,x\n2,y\n"), HasSubstr("2 rows with the label"));
