@@ -4,6 +4,8 @@ import {ask} from './api.js';
 import {useSeen} from './board.js';
 import {number} from './format.js';
 import {Groups} from './groups.jsx';
+import {Save} from './save.jsx';
+import {svgOf} from './svg_export.js';
 
 const SIZE = 300, LEFT = 40, BOTTOM = 36, TOP = 8, RIGHT = 8;
 
@@ -30,9 +32,12 @@ function CurveCard({tag, runs, board}) {
     const curve = steps[Math.round(share * (steps.length - 1))];
     return {run, curve, name: board.state.runs[run].name, ...board.family[run]};
   });
+  // All steps. The plugin spaces its thresholds evenly from 0 to 1.
+  const rows = () => lines.flatMap(({run, name}) => curves[run].flatMap(({step, wall, precision, recall, true_positives: right, false_positives: wrong}) =>
+    precision.map((each, at) => ({run: name, step, wall_time: wall, threshold: at / Math.max(1, precision.length - 1), precision: each, recall: recall[at], true_positives: right[at], false_positives: wrong[at]}))));
   return (
     <section class="card" ref={card} aria-label={tag.name}>
-      <header><h3>{tag.name}</h3></header>
+      <header><h3>{tag.name}</h3><span class="tools"><Save name={tag.name} of={() => (lines.length > 0 ? {rows, picture: () => svgOf(card.current.querySelector('.curve'))} : {})} /></span></header>
       {error && <p class="error">{error}</p>}
       {lines.length === 0 ? <div class="loading" /> : (
         <>

@@ -5,6 +5,8 @@ import {useAnswer} from './board.js';
 import {Markdown} from './markdown.jsx';
 import {ModelReport} from './model_report.jsx';
 import {bytes, duration, number, time} from './format.js';
+import {Save} from './save.jsx';
+import {prefixed} from './tables.js';
 
 export function Command({text}) {
   const [done, setDone] = useState(false);
@@ -12,8 +14,9 @@ export function Command({text}) {
   return <div class="command"><code>{text}</code>{navigator.clipboard && <button onClick={copy} aria-label={`Copy ${text}`}>{done ? 'copied' : 'copy'}</button>}</div>;
 }
 
-function Section({title, children}) {
-  return <section class="card wide"><header><h3>{title}</h3></header>{children}</section>;
+// `rows` and `files` are what its menu saves.
+function Section({title, rows, files, children}) {
+  return <section class="card wide" aria-label={title}><header><h3>{title}</h3><span class="tools"><Save name={title} of={() => ({rows: rows && (() => rows), files})} /></span></header>{children}</section>;
 }
 
 function Evaluations({entries}) {
@@ -31,7 +34,7 @@ function Evaluations({entries}) {
 // How each task was started and how it ended.
 function Starts({starts}) {
   return (
-    <Section title="Tasks">{starts.map((start) => (
+    <Section title="Tasks" rows={starts}>{starts.map((start) => (
       <div key={start.task}>
         <p><b>{start.task}</b> on {start.host}, Muster {start.version}, started {time(start.started)}; {start.end ? `${start.end} ${time(start.written)}${start.exit_code ? `, exit code ${start.exit_code}` : ''}` : `no end known, last heard of ${time(start.written)}`}</p>
         <Command text={start.command.map((word) => (/^[\w./:=,@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(' ')} />
@@ -49,7 +52,7 @@ function RunFacts({run, board}) {
   const hparams = data.session && data.session.hparams ? Object.entries(data.session.hparams) : [];
   return (
     <div class="cards">
-      <Section title={data.directory}>
+      <Section title={data.directory} rows={[{directory: data.directory, first_event: first, last_event: last, last_step: step, events, files: data.files, end: data.end ? data.end.reason : data.session ? data.session.result : null, commands: data.commands}]}>
         <table class="facts"><tbody>
           <tr><th>first event</th><td>{time(first)}</td></tr>
           <tr><th>last event</th><td>{time(last)}, after {duration(last - first)}</td></tr>
@@ -61,22 +64,22 @@ function RunFacts({run, board}) {
       </Section>
       {data.starts.length > 0 && <Starts starts={data.starts} />}
       {data.report && <ModelReport tables={data.report.tables} />}
-      {data.report && <Section title="Report of muster train"><Markdown text={data.report.text} /></Section>}
-      {data.notes.length > 0 && <Section title="Notes on the event files"><ul>{data.notes.map((note) => <li key={note}>{note}</li>)}</ul></Section>}
+      {data.report && <Section title="Report of muster train" files={[{words: 'Markdown', href: `data:text/markdown;charset=utf-8,${encodeURIComponent(data.report.text)}`, ending: 'md'}]}><Markdown text={data.report.text} /></Section>}
+      {data.notes.length > 0 && <Section title="Notes on the event files" rows={data.notes.map((note) => ({note}))}><ul>{data.notes.map((note) => <li key={note}>{note}</li>)}</ul></Section>}
       {hparams.length > 0 && (
-        <Section title="Hyperparameters"><table class="facts"><tbody>{hparams.map(([name, value]) => <tr key={name}><th>{name}</th><td>{String(value)}</td></tr>)}</tbody></table></Section>
+        <Section title="Hyperparameters" rows={hparams.map(([name, value]) => ({name, value}))}><table class="facts"><tbody>{hparams.map(([name, value]) => <tr key={name}><th>{name}</th><td>{String(value)}</td></tr>)}</tbody></table></Section>
       )}
       {data.checkpoints.length > 0 && (
-        <Section title="Checkpoints"><table class="facts"><thead><tr><th>name</th><th class="right">step</th><th class="right">size</th><th>saved</th><th /></tr></thead><tbody>
+        <Section title="Checkpoints" rows={data.checkpoints}><table class="facts"><thead><tr><th>name</th><th class="right">step</th><th class="right">size</th><th>saved</th><th /></tr></thead><tbody>
           {data.checkpoints.map((each) => <tr key={each.name}><td>{each.name}</td><td class="right">{number(each.step)}</td><td class="right">{bytes(each.bytes)}</td><td>{time(each.saved)}</td><td>{[each.newest && 'newest', each.best !== undefined && `best: ${number(each.best)}`].filter(Boolean).join(', ')}</td></tr>)}
         </tbody></table></Section>
       )}
       {data.exports.length > 0 && (
-        <Section title="Exports">{data.exports.map((each) => (
+        <Section title="Exports" rows={data.exports}>{data.exports.map((each) => (
           <div key={each.path}><p><b>{each.name}</b>: {each.versions} {each.versions === 1 ? 'version' : 'versions'}, the newest {each.newest}</p>{each.commands.map((command) => <Command key={command} text={command} />)}</div>
         ))}</Section>
       )}
-      {data.evaluations.length > 0 && <Section title="Evaluations"><Evaluations entries={data.evaluations} /></Section>}
+      {data.evaluations.length > 0 && <Section title="Evaluations" rows={data.evaluations.map(({metrics, ...rest}) => ({...rest, ...prefixed('metrics', metrics)}))}><Evaluations entries={data.evaluations} /></Section>}
     </div>
   );
 }

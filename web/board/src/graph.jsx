@@ -1,9 +1,11 @@
 // The graph of a model: layers with their shapes and numbers of weights.
-import {useMemo, useState} from 'preact/hooks';
+import {useMemo, useRef, useState} from 'preact/hooks';
 import {ask} from './api.js';
 import {useAnswer} from './board.js';
 import {number} from './format.js';
 import {place, visibleGraph} from './graph_layout.js';
+import {Save} from './save.jsx';
+import {svgOf} from './svg_export.js';
 
 const WIDTH = 190, HEIGHT = 74, BOX = [170, 50];
 const MOST_DRAWN = 400;
@@ -19,6 +21,7 @@ export function Graph({board, chosen}) {
   const {data, error, waiting} = useAnswer((signal) => (shown ? ask('graph', {run: shown.at}, {signal}) : Promise.resolve(null)), [shown && shown.at]);
   const [open, setOpen] = useState(() => new Set());
   const [marked, setMarked] = useState('');
+  const drawing = useRef(null);
   const nodes = useMemo(() => (data ? visibleGraph(data.nodes, open) : []), [data, open]);
   const drawn = useMemo(() => (nodes.length > 0 && nodes.length <= MOST_DRAWN ? place(nodes) : []), [nodes]);
   const scopes = useMemo(() => {
@@ -46,6 +49,10 @@ export function Graph({board, chosen}) {
         <label>Run <select value={shown.at} onChange={(event) => { setRun(Number(event.target.value)); setOpen(new Set()); }}>{runs.map((each) => <option key={each.at} value={each.at}>{each.name}</option>)}</select></label>
         {scopes.size > 0 && <button onClick={() => setOpen(scopes)}>Open all scopes</button>}
         {open.size > 0 && <button onClick={() => setOpen(new Set())}>Close all scopes</button>}
+        {data && <Save name={`Graph of ${shown.name}`} of={() => ({
+          rows: () => data.nodes.map(({name, op, shapes, parameters, inputs}) => ({name, op, output_shapes: shapes, weights: parameters, inputs})),
+          picture: drawn.length > 0 ? () => svgOf(drawing.current) : undefined,
+        })} />}
         {data && <span class="count">{number(data.count)} nodes, {number(total)} weights</span>}
       </div>
       {error && <p class="error">{error}</p>}
@@ -53,7 +60,7 @@ export function Graph({board, chosen}) {
       {nodes.length > MOST_DRAWN && <p class="empty">{nodes.length} nodes are open; a drawing has at most {MOST_DRAWN}. The table shows them.</p>}
       {drawn.length > 0 && (
         <div class="wide-scroll" tabIndex={0}>
-          <svg width={width} height={height} class="graph" role="img" aria-label={`Graph of ${shown.name}: ${drawn.length} nodes; the table below has the same`}>
+          <svg ref={drawing} width={width} height={height} class="graph" role="img" aria-label={`Graph of ${shown.name}: ${drawn.length} nodes; the table below has the same`}>
             <defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z" class="arrow" /></marker></defs>
             {drawn.flatMap((node) => [...node.inputs].filter((input) => byName.has(input)).map((input) => {
               const from = byName.get(input);

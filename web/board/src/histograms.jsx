@@ -3,7 +3,7 @@ import {useEffect, useRef} from 'preact/hooks';
 import {ask} from './api.js';
 import {useAnswer, useSetting, useWidth} from './board.js';
 import {number} from './format.js';
-import {ticksOf} from './svg_export.js';
+import {inkOf, SvgContext, ticksOf} from './svg_export.js';
 import {TagRuns} from './tag_runs.jsx';
 
 const HEIGHT = 260;
@@ -61,9 +61,8 @@ function prepare(canvas, width) {
   return context;
 }
 
-function drawRidges(canvas, width, data, color) {
-  const context = prepare(canvas, width);
-  const style = getComputedStyle(canvas);
+// `context` is that of a canvas, or an SvgContext; `ink` the colours of the page.
+function drawRidges(context, ink, width, data, color) {
   const low = Math.min(...data.map((each) => each.min)), high = Math.max(...data.map((each) => each.max));
   const span = high - low || Math.abs(high) || 1;
   const bins = 80;
@@ -76,7 +75,7 @@ function drawRidges(canvas, width, data, color) {
     const base = TOP + ridge + (at / Math.max(1, data.length - 1)) * (room - ridge);
     context.beginPath();
     density.forEach((value, bin) => context.lineTo(x(bin), base - (value / top) * ridge));
-    context.strokeStyle = style.getPropertyValue('--back');
+    context.strokeStyle = ink.back;
     context.lineTo(x(bins - 1), base);
     context.lineTo(x(0), base);
     context.closePath();
@@ -87,7 +86,7 @@ function drawRidges(canvas, width, data, color) {
     context.lineWidth = 1;
     context.stroke();
   });
-  context.fillStyle = style.getPropertyValue('--soft');
+  context.fillStyle = ink.soft;
   for (const tick of ticksOf(low, low + span, 6)) {
     context.textAlign = 'center';
     context.fillText(number(tick), LEFT + ((tick - low) / span) * (width - LEFT - RIGHT), HEIGHT - 8);
@@ -97,9 +96,7 @@ function drawRidges(canvas, width, data, color) {
     context.fillText(number(data[at].step), LEFT - 6, TOP + ridge + (at / Math.max(1, data.length - 1)) * (room - ridge) + 4);
 }
 
-function drawBands(canvas, width, data, color) {
-  const context = prepare(canvas, width);
-  const style = getComputedStyle(canvas);
+function drawBands(context, ink, width, data, color) {
   const rows = data.map((each) => ({step: each.step, values: quantilesOf(each, QUANTILES)})).filter((row) => row.values);
   if (rows.length === 0) return;
   const low = Math.min(...rows.map((row) => row.values[0])), high = Math.max(...rows.map((row) => row.values[8]));
@@ -119,23 +116,36 @@ function drawBands(canvas, width, data, color) {
   context.beginPath();
   rows.forEach((row) => context.lineTo(x(row.step), y(row.values[4])));
   context.stroke();
-  context.fillStyle = style.getPropertyValue('--soft');
+  context.fillStyle = ink.soft;
   context.textAlign = 'right';
   for (const tick of ticksOf(low, high, 5)) context.fillText(number(tick), LEFT - 6, y(tick) + 4);
   context.textAlign = 'center';
   for (const tick of ticksOf(first, last, 5)) context.fillText(number(tick), x(tick), HEIGHT - 8);
 }
 
-function HistogramCard({tag, run, name, color, version, shape}) {
+// A row for each bucket.
+const rowsOf = (run, histograms) => histograms.flatMap((each) => {
+  const edges = edgesOf(each);
+  return each.counts.map((count, at) => ({run, step: each.step, wall_time: each.wall, from: edges[at], to: edges[at + 1], count}));
+});
+
+function HistogramCard({tag, run, name, color, version, shape, offer}) {
   const {data, error} = useAnswer((signal) => ask('histograms', {tag: tag.number, run, most: shape === 'bands' ? 200 : 40}, {signal}), [tag.number, run, version, shape]);
   const holder = useRef(null);
   const canvas = useRef(null);
   const width = useWidth(holder);
-  
+  const draw = shape === 'bands' ? drawBands : drawRidges;
   useEffect(() => {
     if (!data || data.length === 0 || width === 0 || !canvas.current) return;
-    (shape === 'bands' ? drawBands : drawRidges)(canvas.current, width, data, color);
+    draw(prepare(canvas.current, width), inkOf(canvas.current), width, data, color);
   }, [data, width, shape, color]);
+  const picture = () => {
+    const ink = inkOf(canvas.current);
+    const context = new SvgContext(width, HEIGHT, `${tag.name} of ${name}`, ink);
+    draw(context, ink, width, data, color);
+    return context.toString();
+  };
+  offer.current = data && data.length > 0 ? {picture, rows: async () => rowsOf(name, await ask('histograms', {tag: tag.number, run, most: 500}))} : {};
   const last = data && data[data.length - 1];
   return (
     <div ref={holder}>

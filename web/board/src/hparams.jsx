@@ -1,8 +1,11 @@
 // Hyperparameters and what came of them: parallel coordinates, and a table that can be sorted.
-import {useMemo, useState} from 'preact/hooks';
+import {useMemo, useRef, useState} from 'preact/hooks';
 import {ask} from './api.js';
 import {useAnswer} from './board.js';
 import {number} from './format.js';
+import {Save} from './save.jsx';
+import {svgOf} from './svg_export.js';
+import {prefixed} from './tables.js';
 
 const HEIGHT = 280, TOP = 46, BOTTOM = 24, GAP = 130;
 
@@ -108,6 +111,7 @@ export function Hparams({board, chosen}) {
   const [sort, setSort] = useState({name: '', down: true});
   const [marked, setMarked] = useState(null);
   const [ranges, setRanges] = useState({});
+  const drawn = useRef(null);
   const sessions = useMemo(() => (data || []).filter((session) => chosen.has(session.run))
     .map((session) => ({...session, color: board.family[session.run].color, name: board.state.runs[session.run].name})), [data, chosen, board.family]);
   if (error) return <p class="error">{error}</p>;
@@ -131,9 +135,13 @@ export function Hparams({board, chosen}) {
           ))}</div>
         </details>
         {Object.keys(ranges).length > 0 && <button onClick={() => setRanges({})}>Show all runs</button>}
+        <Save name="Hyperparameters" of={() => ({
+          rows: () => rows.map(({name, hparams: given, metrics: measured, result}) => ({run: name, ...prefixed('hparams', given), ...prefixed('metrics', measured), result: result ?? null})),
+          picture: () => svgOf(drawn.current.querySelector('svg')),
+        })} />
         <span class="count">Drag along an axis to choose a range of it.</span>
       </div>
-      <Parallel sessions={sessions} axes={axes} marked={marked} setMarked={setMarked} ranges={ranges} setRanges={setRanges} />
+      <div ref={drawn}><Parallel sessions={sessions} axes={axes} marked={marked} setMarked={setMarked} ranges={ranges} setRanges={setRanges} /></div>
       <div class="wide-scroll" tabIndex={0}>
         <table class="facts">
           <thead><tr><th>run</th>{columns.map((column) => (

@@ -1,9 +1,12 @@
 // What the tasks of running runs do now: a row for each replica with a bar of its last steps, who makes the others
 // wait, saves under way, the staleness of servers, and the last lines of the logs.
-import {useEffect, useState} from 'preact/hooks';
+import {useEffect, useRef, useState} from 'preact/hooks';
 import {ask} from './api.js';
 import {matcherOf} from './board.js';
 import {bytes, duration, number, time} from './format.js';
+import {Save} from './save.jsx';
+import {inkOf, SvgContext} from './svg_export.js';
+import {prefixed} from './tables.js';
 
 const POLL = 1000;  // milliseconds between two questions
 // The activities, in the order of a bar, with the names of their colours.
@@ -39,6 +42,41 @@ export function Bar({seconds, most}) {
       {parts.map((name) => <span key={name} class={`a-${name}`} style={{width: `${100 * seconds[name] / Math.max(most, total, 1e-9)}%`}} />)}
     </div>
   );
+}
+
+// The bars of a card as a picture: `bars` are [{name, seconds}]. The legend of the card has the colours.
+export function barsSvg(card, title, bars) {
+  const width = 800, left = 180, top = 44, row = 24, ink = inkOf(card);
+  const used = ACTIVITIES.filter((name) => bars.some(({seconds}) => seconds[name] > 0));
+  const colors = new Map(used.map((name) => [name, getComputedStyle(card.querySelector(`.legend .a-${name}`)).backgroundColor]));
+  const sumOf = (seconds) => used.reduce((sum, name) => sum + (seconds[name] || 0), 0);
+  const most = Math.max(1e-9, ...bars.map(({seconds}) => sumOf(seconds)));
+  const context = new SvgContext(width, top + row * (bars.length + 1) + 10, title, ink);
+  const write = (text, x, y, font, color) => {
+    context.font = font;
+    context.fillStyle = color;
+    context.fillText(text, x, y);
+  };
+  write(title, 12, 24, 'bold 14px', ink.text);
+  bars.forEach(({name, seconds}, at) => {
+    const y = top + row * at;
+    write(name, 12, y + 12, '12px', ink.text);
+    let x = left;
+    for (const each of used.filter((part) => seconds[part] > 0)) {
+      const length = (seconds[each] / most) * (width - left - 90);
+      context.fillStyle = colors.get(each);
+      context.fillRect(x, y, length, row - 8);
+      x += length;
+    }
+    write(`${number(Number((sumOf(seconds) * 1000).toPrecision(3)))} ms`, x + 8, y + 12, '12px', ink.soft);
+  });
+  used.forEach((name, at) => {
+    const x = left + 110 * at, y = top + row * bars.length + 8;
+    context.fillStyle = colors.get(name);
+    context.fillRect(x, y, 10, 10);
+    write(name, x + 16, y + 10, '12px', ink.text);
+  });
+  return context.toString();
 }
 
 // The last steps, each as a column.
@@ -86,6 +124,14 @@ function Row({task, replica, slow, most, epochs, gpus}) {
   );
 }
 
+// What a row of the table has, as numbers.
+function savedRow({task, replica}, straggler) {
+  const {name, activity, seconds, step, epoch, bucket, buckets, rate, mean} = replica;
+  const {state, exit_code, error, host, version, started, written, memory, device_memory, device_reserved, measures} = task;
+  return {task: name, state, exit_code, error, step, epoch, steps_a_second: rate, activity, activity_seconds: seconds, bucket, buckets, slow: straggler !== null && straggler.name === name,
+    ...prefixed('seconds_of_a_step', mean), memory, device_memory, device_reserved, ...prefixed('measures', measures), host, version, started, written};
+}
+
 function Log({tasks}) {
   const [level, setLevel] = useState('debug');
   const [search, setSearch] = useState('');
@@ -100,6 +146,7 @@ function Log({tasks}) {
         <label>from level <select value={level} onChange={(event) => setLevel(event.target.value)}>{LEVELS.map((each) => <option key={each}>{each}</option>)}</select></label>
         <input type="search" aria-label="Search in the logs" placeholder="Search: text or regular expression" value={search} onInput={(event) => setSearch(event.target.value)} />
         <span class="count">{lines.length} {lines.length === 1 ? 'line' : 'lines'}</span>
+        <Save name="log lines" of={() => ({rows: () => lines})} />
       </div>
       <div class="log-lines" tabIndex={0} role="log" aria-label="Log lines">
         {lines.map((line, at) => <div key={at} class={`level-${line.level}`}><span class="count">{time(line.time).slice(11)}</span> <b>{line.task}</b> {line.level !== 'info' && <i>{line.level} </i>}{line.text}</div>)}
@@ -109,6 +156,7 @@ function Log({tasks}) {
 }
 
 function LiveRun({run}) {
+  const card = useRef(null);
   const {tasks, straggler} = run;
   const replicas = tasks.flatMap((task) => task.replicas.map((replica) => ({task, replica})));
   const most = Math.max(...replicas.filter(({task}) => task.trains).map(({replica}) => Object.values(replica.mean).reduce((sum, each) => sum + each, 0)), 0);
@@ -119,8 +167,12 @@ function LiveRun({run}) {
   const used = ACTIVITIES.filter((name) => replicas.some(({replica}) => replica.mean[name] > 0));
   const measured = tasks.filter((task) => Object.keys(task.measures).length > 0);
   return (
-    <section class="card wide live" aria-label={run.directory}>
-      <header><h3>{run.directory}</h3><span class="count">{step < 0 ? 'no step yet' : `step ${number(step)}`}{last >= 0 ? ` of ${number(last)}` : ''}</span></header>
+    <section class="card wide live" aria-label={run.directory} ref={card}>
+      <header><h3>{run.directory}</h3><span class="count">{step < 0 ? 'no step yet' : `step ${number(step)}`}{last >= 0 ? ` of ${number(last)}` : ''}</span>
+        <span class="tools"><Save name={`the tasks of ${run.directory}`} of={() => ({
+          rows: () => replicas.map((each) => savedRow(each, straggler)),
+          picture: used.length > 0 ? () => barsSvg(card.current, 'A step of each task, by part', replicas.map(({replica}) => ({name: replica.name, seconds: replica.mean}))) : undefined,
+        })} /></span></header>
       {last > 0 && step >= 0 && <progress class="run-progress" max={last} value={step} aria-label="Steps made" />}
       {straggler && <p class="straggler" role="status">{straggler.text}</p>}
       {run.missing > 0 && <p class="count">{run.missing} {run.missing === 1 ? 'task has' : 'tasks have'} written nothing here: they have not begun, or their model_dir is another folder.</p>}

@@ -1,19 +1,30 @@
 // Pictures of the tables that muster train writes: how good a model is on rows that were held out, and what it needs.
+import {useRef} from 'preact/hooks';
 import {number} from './format.js';
-import {ticksOf} from './svg_export.js';
+import {Save} from './save.jsx';
+import {svgOf, ticksOf} from './svg_export.js';
 import {curvesOf, rowsOf, thinned} from './tables.js';
 
 const SIZE = 260, LEFT = 52, RIGHT = 10, TOP = 8, BOTTOM = 36;
 
-// A square plot: lines and dots over two axes.
-function Plot({title, x, y, xRange, yRange, lines = [], dots = [], diagonal = false}) {
+// A card with a drawing or a table; its menu saves the rows and the drawing.
+function Picture({title, note, rows, children}) {
+  const card = useRef(null);
+  const offer = () => {
+    const drawing = card.current.querySelector('svg');
+    return {rows: () => rows, picture: drawing ? () => svgOf(drawing) : undefined};
+  };
+  return <section class="card" aria-label={title} ref={card}><header><h3>{title}</h3>{note && <span class="count">{note}</span>}<span class="tools"><Save name={title} of={offer} /></span></header>{children}</section>;
+}
+
+// A square plot: lines and dots over two axes. `all` are the points where what is drawn is a part of them.
+function Plot({title, x, y, xRange, yRange, lines = [], dots = [], diagonal = false, all = lines.length > 0 ? lines.flat() : dots}) {
   const px = (value) => LEFT + ((value - xRange[0]) / (xRange[1] - xRange[0] || 1)) * (SIZE - LEFT - RIGHT);
   // Long labels need more room.
   const xTicks = Math.max(...ticksOf(...xRange, 5).map((tick) => number(tick).length)) > 4 ? 3 : 5;
   const py = (value) => SIZE - BOTTOM - ((value - yRange[0]) / (yRange[1] - yRange[0] || 1)) * (SIZE - TOP - BOTTOM);
   return (
-    <section class="card" aria-label={title}>
-      <header><h3>{title}</h3></header>
+    <Picture title={title} rows={all.map(([ax, ay]) => ({[x]: ax, [y]: ay}))}>
       <svg viewBox={`0 0 ${SIZE} ${SIZE}`} class="curve" role="img" aria-label={`${title}: ${y} over ${x}`}>
         {ticksOf(...yRange, 5).map((tick) => <g key={`y${tick}`}><path class="grid" d={`M${px(xRange[0])} ${py(tick)}H${px(xRange[1])}`} /><text x={LEFT - 5} y={py(tick) + 3} text-anchor="end">{number(tick)}</text></g>)}
         {ticksOf(...xRange, xTicks).map((tick) => <g key={`x${tick}`}><path class="grid" d={`M${px(tick)} ${py(yRange[0])}V${py(yRange[1])}`} /><text x={px(tick)} y={SIZE - BOTTOM + 13} text-anchor="middle">{number(tick)}</text></g>)}
@@ -23,7 +34,7 @@ function Plot({title, x, y, xRange, yRange, lines = [], dots = [], diagonal = fa
         {dots.map(([dx, dy, size = 2], at) => <circle key={at} cx={px(dx)} cy={py(dy)} r={size} class="dot" />)}
         {lines.map((line, at) => <polyline key={at} class="result" points={line.map(([lx, ly]) => `${px(lx).toFixed(1)},${py(ly).toFixed(1)}`).join(' ')} />)}
       </svg>
-    </section>
+    </Picture>
   );
 }
 
@@ -44,8 +55,8 @@ function Predictions({text}) {
     if (!curves) return null;
     return (
       <>
-        <Plot title={`ROC, area ${number(curves.area)}`} x="false positive rate" y="true positive rate" xRange={[0, 1]} yRange={[0, 1]} lines={[thinned(curves.roc, 400)]} diagonal />
-        <Plot title={`Precision and recall, average ${number(curves.averagePrecision)}`} x="recall" y="precision" xRange={[0, 1]} yRange={[0, 1]} lines={[thinned(curves.pr, 400)]} />
+        <Plot title={`ROC, area ${number(curves.area)}`} x="false positive rate" y="true positive rate" xRange={[0, 1]} yRange={[0, 1]} lines={[thinned(curves.roc, 400)]} all={curves.roc} diagonal />
+        <Plot title={`Precision and recall, average ${number(curves.averagePrecision)}`} x="recall" y="precision" xRange={[0, 1]} yRange={[0, 1]} lines={[thinned(curves.pr, 400)]} all={curves.pr} />
       </>
     );
   }
@@ -57,8 +68,8 @@ function Predictions({text}) {
   const rangeOf = (values) => [values.reduce((a, b) => Math.min(a, b)), values.reduce((a, b) => Math.max(a, b))];
   return (
     <>
-      <Plot title="Predictions of rows that were held out" x="label" y="prediction" xRange={range} yRange={range} dots={thinned(points, 1500).map(([x, y]) => [x, y, 1.2])} diagonal />
-      <Plot title="Residuals: label minus prediction" x="prediction" y="residual" xRange={rangeOf(residuals.map(([x]) => x))} yRange={rangeOf(residuals.map(([, y]) => y))} dots={thinned(residuals, 1500).map(([x, y]) => [x, y, 1.2])} />
+      <Plot title="Predictions of rows that were held out" x="label" y="prediction" xRange={range} yRange={range} dots={thinned(points, 1500).map(([x, y]) => [x, y, 1.2])} all={points} diagonal />
+      <Plot title="Residuals: label minus prediction" x="prediction" y="residual" xRange={rangeOf(residuals.map(([x]) => x))} yRange={rangeOf(residuals.map(([, y]) => y))} dots={thinned(residuals, 1500).map(([x, y]) => [x, y, 1.2])} all={residuals} />
       <ResidualCounts residuals={residuals.map(([, y]) => y)} />
     </>
   );
@@ -75,15 +86,14 @@ function ResidualCounts({residuals}) {
   for (const each of sorted) counts[Math.min(BARS - 1, Math.max(0, Math.floor(((each - low) / (high - low)) * BARS)))] += 1;
   const most = Math.max(...counts), width = (SIZE - LEFT - RIGHT) / BARS, px = (value) => LEFT + ((value - low) / (high - low)) * (SIZE - LEFT - RIGHT);
   return (
-    <section class="card" aria-label="Residuals by size">
-      <header><h3>Residuals by size</h3></header>
+    <Picture title="Residuals by size" rows={counts.map((count, bar) => ({from: low + (bar / BARS) * (high - low), to: low + ((bar + 1) / BARS) * (high - low), count}))}>
       <svg viewBox={`0 0 ${SIZE} ${SIZE}`} class="curve" role="img" aria-label={`Residuals by size: most are near ${number(at(0.5))}`}>
         {ticksOf(0, most, 5).map((tick) => <g key={tick}><path class="grid" d={`M${LEFT} ${SIZE - BOTTOM - (tick / most) * (SIZE - TOP - BOTTOM)}H${SIZE - RIGHT}`} /><text x={LEFT - 5} y={SIZE - BOTTOM - (tick / most) * (SIZE - TOP - BOTTOM) + 3} text-anchor="end">{number(tick)}</text></g>)}
         {counts.map((count, bar) => <rect key={bar} class="dot" x={LEFT + bar * width + 0.5} width={width - 1} y={SIZE - BOTTOM - (count / most) * (SIZE - TOP - BOTTOM)} height={(count / most) * (SIZE - TOP - BOTTOM)} />)}
         {ticksOf(low, high, 4).map((tick) => <text key={`x${tick}`} x={px(tick)} y={SIZE - BOTTOM + 13} text-anchor="middle">{number(tick)}</text>)}
         <text x={(LEFT + SIZE) / 2} y={SIZE - 5} text-anchor="middle">residual</text>
       </svg>
-    </section>
+    </Picture>
   );
 }
 
@@ -101,8 +111,7 @@ function Dependence({name, rows, range}) {
   // Of several classes, a group of bars for each value of the column.
   const bars = shown.flatMap((value) => rows.filter((row) => value === '' || row.value === value).map((row, at) => ({...row, words: classes.length > 1 ? `${at === 0 ? `${row.value}: ` : ''}${row.class}` : row.value || '(empty)'})));
   return (
-    <section class="card" aria-label={name}>
-      <header><h3>{name}</h3><span class="count">{what}</span></header>
+    <Picture title={name} note={what} rows={rows}>
       <svg viewBox={`0 0 ${width} ${bars.length * 18 + 8}`} class="bars" role="img" aria-label={`${what} by ${name}: ${bars.slice(0, 12).map((bar) => `${bar.words} ${bar.prediction}`).join(', ')}`}>
         {bars.map((bar, at) => (
           <g key={at} transform={`translate(0 ${at * 18 + 4})`}>
@@ -112,7 +121,7 @@ function Dependence({name, rows, range}) {
           </g>
         ))}
       </svg>
-    </section>
+    </Picture>
   );
 }
 
@@ -138,8 +147,7 @@ function Importance({text}) {
   const height = rows.length * 18 + 8, left = 130, width = 380;
   const x = (value) => left + (Math.max(0, value) / top) * (width - left - 70);
   return (
-    <section class="card" aria-label="Importance">
-      <header><h3>What the model loses when a column is shuffled</h3></header>
+    <Picture title="What the model loses when a column is shuffled" rows={recordsOf(text)}>
       <svg viewBox={`0 0 ${width} ${height}`} class="bars" role="img" aria-label="Importance of the columns; the report below has the numbers">
         {rows.map((row, at) => (
           <g key={row.name} transform={`translate(0 ${at * 18 + 4})`}>
@@ -150,7 +158,7 @@ function Importance({text}) {
           </g>
         ))}
       </svg>
-    </section>
+    </Picture>
   );
 }
 
@@ -159,15 +167,14 @@ function Confusion({text}) {
   if (rows.length < 2 || rows.length > 40) return null;
   const [header, ...body] = rows;
   return (
-    <section class="card" aria-label="Confusion matrix">
-      <header><h3>Confusion matrix</h3></header>
+    <Picture title="Confusion matrix" rows={recordsOf(text)}>
       <div class="wide-scroll" tabIndex={0}><table class="facts"><thead><tr>{header.map((cell) => <th key={cell}>{cell}</th>)}</tr></thead><tbody>
         {body.map((row) => {
           const sum = row.slice(1).reduce((total, cell) => total + Number(cell), 0) || 1;
           return <tr key={row[0]}><th>{row[0]}</th>{row.slice(1).map((cell, at) => <td key={at} class="right" style={{background: `color-mix(in srgb, var(--accent) ${Math.round(60 * Number(cell) / sum)}%, transparent)`}}>{number(Number(cell))}</td>)}</tr>;
         })}
       </tbody></table></div>
-    </section>
+    </Picture>
   );
 }
 

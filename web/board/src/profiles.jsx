@@ -1,10 +1,11 @@
 // Profiles as time lines: a lane for each thread of each task on a canvas, with zoom, search, and a table of where the
 // time goes.
 import {useEffect, useMemo, useRef, useState} from 'preact/hooks';
-import {ask, isReport} from './api.js';
+import {address, ask, isReport} from './api.js';
 import {matcherOf, useAnswer, useWidth} from './board.js';
 import {bytes, number, time} from './format.js';
-import {ticksOf} from './svg_export.js';
+import {Save} from './save.jsx';
+import {inkOf, SvgContext, ticksOf} from './svg_export.js';
 import {firstAfter, microseconds, totalsOf, traceOf} from './trace.js';
 
 const ROW = 17, HEAD = 18, RULER = 22, LEFT = 150;  // pixels
@@ -37,15 +38,19 @@ function layoutOf(trace) {
   return {lanes, height: top + 4};
 }
 
-// Draws what is between `from` and `to` on the time axis, `scrolled` pixels below the top.
-function draw(canvas, {trace, layout, from, to, scrolled, width, height, matches, searching, chosen}) {
+// The context of a canvas of a size.
+function prepare(canvas, width, height) {
   const ratio = devicePixelRatio || 1;
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(height * ratio);
   const ctx = canvas.getContext('2d');
-  const style = getComputedStyle(canvas);
-  const colors = {text: style.color, line: style.getPropertyValue('--line'), back: style.getPropertyValue('--back'), soft: style.getPropertyValue('--soft')};
   ctx.scale(ratio, ratio);
+  return ctx;
+}
+
+// Draws what is between `from` and `to` on the time axis, `scrolled` pixels below the top. `ctx` is that of a canvas, or an
+// SvgContext.
+function draw(ctx, colors, {trace, layout, from, to, scrolled, width, height, matches, searching, chosen}) {
   ctx.font = '11px system-ui, sans-serif';
   ctx.textBaseline = 'middle';
   const x = (at) => LEFT + ((at - from) / (to - from)) * (width - LEFT);
@@ -117,7 +122,7 @@ function draw(canvas, {trace, layout, from, to, scrolled, width, height, matches
   ctx.textAlign = 'left';
 }
 
-function Timeline({trace, matches, searching, view, setView, chosen, setChosen, label}) {
+function Timeline({trace, matches, searching, view, setView, chosen, setChosen, label, picture}) {
   const holder = useRef(null), canvas = useRef(null), drag = useRef(null);
   const width = useWidth(holder);
   const [scrolled, setScrolled] = useState(0);
@@ -125,8 +130,15 @@ function Timeline({trace, matches, searching, view, setView, chosen, setChosen, 
   const height = Math.min(layout.height, MOST_HEIGHT);
   const [from, to] = view;
   useEffect(() => {
-    if (width > 0) draw(canvas.current, {trace, layout, from, to, scrolled, width, height, matches, searching, chosen});
+    if (width > 0) draw(prepare(canvas.current, width, height), inkOf(canvas.current), {trace, layout, from, to, scrolled, width, height, matches, searching, chosen});
   }, [trace, layout, from, to, scrolled, width, height, matches, searching, chosen]);
+  // The picture to save has all lanes.
+  picture.current = () => {
+    const ink = inkOf(canvas.current);
+    const context = new SvgContext(width, layout.height, label, ink);
+    draw(context, ink, {trace, layout, from, to, scrolled: 0, width, height: layout.height, matches, searching, chosen});
+    return context.toString();
+  };
   // A lane that is chosen from the table or by the search comes into sight.
   useEffect(() => {
     const place = chosen && layout.lanes.find(({lane}) => lane.spans.includes(chosen));
@@ -219,7 +231,7 @@ function Chosen({span, trace}) {
   );
 }
 
-function Trace({parsed, label}) {
+function Trace({parsed, label, offer}) {
   const {trace, error} = useMemo(() => {
     try {
       return {trace: traceOf(parsed)};
@@ -229,10 +241,14 @@ function Trace({parsed, label}) {
   }, [parsed]);
   if (error) return <p class="error">{error}</p>;
   if (trace.spans === 0) return <p class="empty">The profile has no spans.</p>;
-  return <TraceView trace={trace} label={label} />;
+  return <TraceView trace={trace} label={label} offer={offer} />;
 }
 
-function TraceView({trace, label}) {
+// A row for each span, times in microseconds from the begin of the profile.
+const rowsOfTrace = (trace) => trace.lanes.flatMap(({process, name: thread, spans}) => spans.map(({name, begin, end, inner = 0, depth, args}) =>
+  ({process, thread, name, begin: begin - trace.begin, duration: end - begin, own: Math.max(0, end - begin - inner), depth, args})));
+
+function TraceView({trace, label, offer}) {
   const [view, setView] = useState([trace.begin, trace.end]);
   const [chosen, setChosen] = useState(null);
   const [search, setSearch] = useState('');
@@ -247,6 +263,8 @@ function TraceView({trace, label}) {
     const length = view[1] - view[0];
     if (next.begin < view[0] || next.end > view[1]) setView([Math.max(trace.begin, next.begin - length / 2), Math.min(trace.end, Math.max(trace.begin, next.begin - length / 2) + length)]);
   };
+  const picture = useRef(null);
+  offer.current = {rows: () => rowsOfTrace(trace), picture: () => picture.current()};
   const whole = trace.end - trace.begin;
   return (
     <>
@@ -256,7 +274,7 @@ function TraceView({trace, label}) {
         {search !== '' && <><button onClick={() => go(-1)}>Previous</button><button onClick={() => go(1)}>Next</button><span class="count" role="status">{number(found.length)} {found.length === 1 ? 'span' : 'spans'}</span></>}
         <span class="count">{number(trace.spans)} spans in {trace.lanes.length} {trace.lanes.length === 1 ? 'lane' : 'lanes'}, {microseconds(whole)}{trace.left > 0 ? `; ${number(trace.left)} events of other kinds are not shown` : ''}</span>
       </div>
-      <Timeline trace={trace} matches={matches} searching={search !== ''} view={view} setView={setView} chosen={chosen} setChosen={setChosen} label={`${label}: ${trace.lanes.length} lanes of spans over time; the table below has the totals`} />
+      <Timeline trace={trace} matches={matches} searching={search !== ''} view={view} setView={setView} chosen={chosen} setChosen={setChosen} label={`${label}: ${trace.lanes.length} lanes of spans over time; the table below has the totals`} picture={picture} />
       {chosen && <Chosen span={chosen} trace={trace} />}
       <details class="more" open>
         <summary>Where the time goes{search === '' ? '' : ', of the spans found'}</summary>
@@ -274,11 +292,13 @@ function TraceView({trace, label}) {
 }
 
 function Profile({at, profile}) {
+  const offer = useRef({});
   const {data, error} = useAnswer((signal) => ask('profile', {number: at}, {signal}), [at, profile.written]);
   return (
     <section class="card wide" aria-label={profile.path}>
-      <header><h3>{profile.path}</h3><span class="count">{bytes(profile.bytes)}, written {time(profile.written)}</span></header>
-      {error ? <p class="error">{isReport ? 'The profile is too large for a report: see it in the board.' : error}</p> : !data ? <p class="empty">The profile is read.</p> : <Trace key={profile.path} parsed={data} label={profile.path} />}
+      <header><h3>{profile.path}</h3><span class="count">{bytes(profile.bytes)}, written {time(profile.written)}</span>
+        <span class="tools"><Save name={profile.path} of={() => ({...offer.current, files: isReport ? [] : [{words: 'Trace Event format', href: address('profile', {number: at}), ending: 'trace.json'}]})} /></span></header>
+      {error ? <p class="error">{isReport ? 'The profile is too large for a report: see it in the board.' : error}</p> : !data ? <p class="empty">The profile is read.</p> : <Trace key={profile.path} parsed={data} label={profile.path} offer={offer} />}
     </section>
   );
 }

@@ -4,8 +4,9 @@ import {address, ask, isReport, listOf} from './api.js';
 import {matcherOf, useSeen, useSetting} from './board.js';
 import {duration, number, place} from './format.js';
 import {LineChart} from './line_chart.jsx';
+import {Save} from './save.jsx';
 import {innerRange, smoothLine} from './smoothing.js';
-import {chartSvg, download} from './svg_export.js';
+import {chartSvg, extentOf, inkOf} from './svg_export.js';
 import {Groups} from './groups.jsx';
 
 // The lines of an answer of api/chart, as a chart draws them.
@@ -85,13 +86,12 @@ export function ScalarCard({tag, runs, board, settings}) {
   const lines = useMemo(() => (chart ? linesOf(chart, board, smoothing) : []), [chart, smoothing, board.family]);
   const range = useMemo(() => rangeOf(lines, outliers), [lines, outliers]);
   const showX = (value) => place(value, axis);
-  const saveSvg = () => {
-    const values = lines.flatMap((line) => line.values.filter((value) => value !== null && (!isLogY || value > 0)));
-    const y = range || [values.reduce((a, b) => Math.min(a, b), Infinity), values.reduce((a, b) => Math.max(a, b), -Infinity)];
-    download(`${tag.name.replace(/[^\w.-]+/g, '_')}.svg`, 'image/svg+xml',
-      chartSvg({title: tag.name, x: chart.x, lines, scale: {y, logY: isLogY, logX}, showX}));
-  };
-  const query = {tag: tag.number, runs: chosen};
+  // The server has all points; a report has those of its charts.
+  const offer = () => ({
+    files: isReport ? [] : ['csv', 'json'].map((format) => ({words: `${format.toUpperCase()}, all points`, href: address('points', {tag: tag.number, runs: chosen, format}), ending: format})),
+    rows: isReport && chart ? () => lines.flatMap((line) => (line.faint || line.values).map((value, at) => ({run: line.name, [axis]: chart.x[at], value})).filter((row) => row.value !== null)) : undefined,
+    picture: chart ? () => chartSvg({title: tag.name, x: chart.x, lines, scale: {y: range || extentOf(lines, isLogY), logY: isLogY, logX}, showX}, inkOf(card.current)) : undefined,
+  });
   return (
     <section class={wide ? 'card wide' : 'card'} ref={card} aria-label={tag.name}>
       <header>
@@ -100,14 +100,7 @@ export function ScalarCard({tag, runs, board, settings}) {
           {zoom[0] !== null && <button onClick={() => setZoom([null, null])}>Show all</button>}
           <button aria-pressed={isLogY} title="Logarithmic y axis" onClick={() => setLogY(!isLogY)}>log</button>
           <button aria-pressed={wide} title="Full width" onClick={() => setWide(!wide)}>⤢<span class="spoken">full width</span></button>
-          <details class="menu">
-            <summary aria-label={`Save ${tag.name}`}>⤓</summary>
-            <div>
-              {!isReport && <a href={address('points', {...query, format: 'csv'})} download="points.csv">CSV, all points</a>}
-              {!isReport && <a href={address('points', {...query, format: 'json'})} download="points.json">JSON, all points</a>}
-              <button onClick={saveSvg} disabled={!chart}>SVG, as shown</button>
-            </div>
-          </details>
+          <Save name={tag.name} of={offer} />
         </span>
       </header>
       {error && <p class="error">{error}</p>}

@@ -1,11 +1,14 @@
 // Searches of hyperparameters: the best trial, curves of the trials, parallel coordinates, and a table, the best first.
-import {useMemo, useState} from 'preact/hooks';
+import {useMemo, useRef, useState} from 'preact/hooks';
 import {ask} from './api.js';
 import {useAnswer} from './board.js';
 import {colorOf} from './colors.js';
 import {number} from './format.js';
 import {Parallel} from './hparams.jsx';
 import {LineChart} from './line_chart.jsx';
+import {Save} from './save.jsx';
+import {chartSvg, extentOf, inkOf, svgOf} from './svg_export.js';
+import {prefixed} from './tables.js';
 
 // A value as a number, where it is the text of one.
 function valueOf(value) {
@@ -32,11 +35,17 @@ function Curves({sessions, metric}) {
     const shown = all.x.map((_, at) => at).filter((at) => (zoom[0] === null || all.x[at] >= zoom[0]) && (zoom[1] === null || all.x[at] <= zoom[1]));
     return {x: shown.map((at) => all.x[at]), lines: all.lines.map((line) => ({...line, values: shown.map((at) => line.values[at])}))};
   }, [sessions, zoom[0], zoom[1]]);
+  const heading = useRef(null);
   if (lines.length === 0) return null;
+  const showX = (step) => number(step);
+  const offer = () => ({
+    rows: () => sessions.flatMap(({number: trial, curve}) => curve.map(([step, value]) => ({trial, step, value}))),
+    picture: () => chartSvg({title: `${metric} of the trials`, x, lines, scale: {y: extentOf(lines)}, showX}, inkOf(heading.current)),
+  });
   return (
     <>
-      <h4>{metric} of the trials over the steps {zoom[0] !== null && <button onClick={() => setZoom([null, null])}>Show all</button>}</h4>
-      <LineChart x={x} lines={lines} height={240} range={null} showX={(step) => number(step)} onZoom={(from, to) => setZoom([from, to])} label={`${metric}: ${lines.length} trials; arrow keys show values`} />
+      <h4 ref={heading}>{metric} of the trials over the steps <Save name={`${metric} of the trials`} of={offer} /> {zoom[0] !== null && <button onClick={() => setZoom([null, null])}>Show all</button>}</h4>
+      <LineChart x={x} lines={lines} height={240} range={null} showX={showX} onZoom={(from, to) => setZoom([from, to])} label={`${metric}: ${lines.length} trials; arrow keys show values`} />
     </>
   );
 }
@@ -45,6 +54,7 @@ function Search({search}) {
   const {directory, maximize, metric, trials} = search;
   const [marked, setMarked] = useState(null);
   const [ranges, setRanges] = useState({});
+  const card = useRef(null);
   const names = [...new Set(trials.flatMap((trial) => Object.keys(trial.values)))];
   const rows = [...trials].sort((a, b) => (a.best === null) - (b.best === null) || (maximize ? b.best - a.best : a.best - b.best) || a.number - b.number);
   const sessions = useMemo(() => trials.map((trial, at) => ({...trial, curve: trial.curve || [], run: trial.number, color: colorOf(at), name: `trial ${trial.number}`})), [trials]);
@@ -53,8 +63,11 @@ function Search({search}) {
   const best = rows.find((trial) => trial.best !== null);
   const failed = trials.filter((trial) => trial.failure).length;
   return (
-    <section class="card wide" aria-label={directory}>
-      <header><h3>{directory}</h3><span class="count">{trials.length} trials; the {maximize ? 'greatest' : 'least'} {metric} is best</span></header>
+    <section class="card wide" aria-label={directory} ref={card}>
+      <header><h3>{directory}</h3><span class="count">{trials.length} trials; the {maximize ? 'greatest' : 'least'} {metric} is best</span><span class="tools"><Save name={`the trials of ${directory}`} of={() => ({
+        rows: () => rows.map(({number: trial, values, curve, ...rest}) => ({trial, ...prefixed('values', values), ...rest})),
+        picture: names.length > 0 ? () => svgOf(card.current.querySelector('.parallel')) : undefined,
+      })} /></span></header>
       {best ? <p>The best is trial {best.number}: {metric} {number(best.best)} at step {number(best.best_step)}, with {names.map((name) => `${name} = ${best.values[name] ?? '–'}`).join(', ')}.{failed > 0 && ` ${failed} ${failed === 1 ? 'trial' : 'trials'} failed.`}</p> : <p>No trial has measured {metric}.</p>}
       <Curves sessions={sessions} metric={metric} />
       {names.length > 0 && <><h4>Values of the trials {Object.keys(ranges).length > 0 && <button onClick={() => setRanges({})}>Show all trials</button>}</h4>

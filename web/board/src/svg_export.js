@@ -1,7 +1,10 @@
-// A chart as a picture of its own, in SVG.
+// Pictures in SVG: what views draw on canvases, and drawings that are part of the page.
 import {number} from './format.js';
 
-const escaped = (text) => text.replace(/[&<>"']/g, (letter) => `&#${letter.charCodeAt(0)};`);
+// XML has no such letters, not even escaped. Names from event files may have them.
+const legal = (text) => text.replace(/[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/g, '\ufffd');
+const escaped = (text) => legal(String(text)).replace(/[&<>"']/g, (letter) => `&#${letter.charCodeAt(0)};`);
+const short = (value) => String(Math.round(value * 100) / 100);
 
 // Steps of 1, 2 or 5 times a power of ten, of which about `most` fit into the range.
 export function ticksOf(low, high, most) {
@@ -14,53 +17,159 @@ export function ticksOf(low, high, most) {
   return ticks;
 }
 
-// `lines`: [{name, color, dashed, values}] over `x`; `scale` is {y: [low, high], logY, logX}; `showX` writes a place.
-export function chartSvg({title, x, lines, scale, showX}) {
-  const width = 800, height = 440, left = 80, right = 20, top = 40, bottom = 50 + 18 * Math.min(lines.length, 20);
-  const shown = height - 90;
-  const logOr = (value, on) => (on ? Math.log10(value) : value);
-  const xs = x.map((each) => logOr(each, scale.logX));
-  const [xLow, xHigh] = [Math.min(...xs.filter(Number.isFinite)), Math.max(...xs.filter(Number.isFinite))];
-  const [yLow, yHigh] = scale.y.map((each) => logOr(each, scale.logY));
-  const px = (value) => left + ((value - xLow) / (xHigh - xLow || 1)) * (width - left - right);
-  const py = (value) => top + shown - ((value - yLow) / (yHigh - yLow || 1)) * shown;
-  const out = [`<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${top + shown + bottom}" ` +
-    'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="#fff"/>',
-  `<text x="${width / 2}" y="22" text-anchor="middle" font-size="15">${escaped(title)}</text>`];
-  for (const tick of ticksOf(yLow, yHigh, 6)) {
-    const label = number(scale.logY ? 10 ** tick : tick);
-    out.push(`<path d="M${left} ${py(tick).toFixed(1)}H${width - right}" stroke="#ddd"/>` +
-      `<text x="${left - 8}" y="${(py(tick) + 4).toFixed(1)}" text-anchor="end">${escaped(label)}</text>`);
-  }
-  for (const tick of ticksOf(xLow, xHigh, 6)) {
-    out.push(`<text x="${px(tick).toFixed(1)}" y="${top + shown + 20}" text-anchor="middle">` +
-      `${escaped(showX(scale.logX ? 10 ** tick : tick))}</text>`);
-  }
-  out.push(`<clipPath id="area"><rect x="${left}" y="${top}" width="${width - left - right}" height="${shown}"/></clipPath>` +
-    '<g clip-path="url(#area)" fill="none" stroke-width="1.5">');
-  for (const line of lines) {
-    const points = [];
-    line.values.forEach((value, at) => {
-      if (value !== null && Number.isFinite(xs[at]) && (!scale.logY || value > 0))
-        points.push(`${px(xs[at]).toFixed(1)},${py(logOr(value, scale.logY)).toFixed(1)}`);
-    });
-    out.push(`<polyline points="${points.join(' ')}" stroke="${escaped(line.color)}"${line.dashed ? ' stroke-dasharray="6 4"' : ''}/>`);
-  }
-  out.push('</g>');
-  lines.slice(0, 20).forEach((line, at) => {
-    const y = top + shown + 44 + 18 * at;
-    out.push(`<path d="M${left} ${y - 4}h24" stroke="${escaped(line.color)}" stroke-width="2"/>` +
-      `<text x="${left + 32}" y="${y}">${escaped(line.name)}</text>`);
-  });
-  out.push('</svg>');
-  return out.join('');
+// The colours that an element is drawn with.
+export function inkOf(element) {
+  const style = getComputedStyle(element);
+  const of = (name) => style.getPropertyValue(name).trim();
+  return {text: style.color, back: of('--back'), line: of('--line'), soft: of('--soft')};
 }
 
-// Gives the browser a file to keep.
-export function download(name, type, content) {
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(new Blob([content], {type}));
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+// Draws into an SVG what a canvas would draw: the part of CanvasRenderingContext2D that the views use.
+export class SvgContext {
+  fillStyle = '#000';
+  strokeStyle = '#000';
+  lineWidth = 1;
+  globalAlpha = 1;
+  font = '11px';
+  textAlign = 'left';
+  textBaseline = 'alphabetic';
+  #out;
+  #path = '';
+  #dash = '';
+  #clips = 0;
+  #saved = [];  // the groups that each save() may have opened
+
+  constructor(width, height, title, ink) {
+    this.#out = [`<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="system-ui, sans-serif">` +
+      `<title>${escaped(title)}</title><rect width="100%" height="100%" fill="${escaped(ink.back)}"/>`];
+  }
+  beginPath() { this.#path = ''; }
+  moveTo(x, y) { this.#path += `M${short(x)} ${short(y)}`; }
+  lineTo(x, y) { this.#path += `${this.#path === '' ? 'M' : 'L'}${short(x)} ${short(y)}`; }
+  closePath() { this.#path += 'Z'; }
+  rect(x, y, width, height) { this.#path += `M${short(x)} ${short(y)}h${short(width)}v${short(height)}h${short(-width)}Z`; }
+  setLineDash(parts) { this.#dash = parts.join(' '); }
+  #draw(attributes) {
+    if (this.#path !== '') this.#out.push(`<path d="${this.#path}" ${attributes}${this.globalAlpha === 1 ? '' : ` opacity="${short(this.globalAlpha)}"`}/>`);
+  }
+  fill() { this.#draw(`fill="${escaped(this.fillStyle)}"`); }
+  stroke() {
+    this.#draw(`fill="none" stroke="${escaped(this.strokeStyle)}" stroke-width="${this.lineWidth}"${this.#dash ? ` stroke-dasharray="${this.#dash}"` : ''}`);
+  }
+  fillRect(...box) { this.beginPath(); this.rect(...box); this.fill(); }
+  strokeRect(...box) { this.beginPath(); this.rect(...box); this.stroke(); }
+  clip() {
+    this.#out.push(`<clipPath id="clip${++this.#clips}"><path d="${this.#path}"/></clipPath><g clip-path="url(#clip${this.#clips})">`);
+    ++this.#saved[this.#saved.length - 1];
+  }
+  save() { this.#saved.push(0); }
+  restore() { this.#out.push('</g>'.repeat(this.#saved.pop())); }
+  fillText(text, x, y) {
+    const [, bold, size] = /(bold )?(\d+)px/.exec(this.font);
+    const anchor = {left: '', center: ' text-anchor="middle"', right: ' text-anchor="end"'}[this.textAlign];
+    this.#out.push(`<text x="${short(x)}" y="${short(this.textBaseline === 'middle' ? y + size * 0.35 : y)}" font-size="${size}"${bold ? ' font-weight="bold"' : ''}${anchor} fill="${escaped(this.fillStyle)}">${escaped(text)}</text>`);
+  }
+  toString() { return `${this.#out.join('')}</svg>`; }
+}
+
+// A chart of `lines`: [{name, color, dashed, values, odd}] over `x`; `scale` is {y: [low, high], logY, logX}; `showX` writes a place.
+export function chartSvg({title, x, lines, scale, showX}, ink) {
+  const width = 800, left = 80, right = 20, top = 40, shown = 350, named = lines.slice(0, 20);
+  const bottom = top + shown;
+  const context = new SvgContext(width, bottom + 50 + 18 * named.length, title, ink);
+  const logOr = (value, on) => (on ? Math.log10(value) : value);
+  const xs = x.map((each) => logOr(each, scale.logX));
+  const finite = xs.filter(Number.isFinite);
+  const [xLow, xHigh] = [finite.reduce((a, b) => Math.min(a, b), Infinity), finite.reduce((a, b) => Math.max(a, b), -Infinity)];
+  const [yLow, yHigh] = scale.y.map((each) => logOr(each, scale.logY));
+  const px = (value) => left + ((value - xLow) / (xHigh - xLow || 1)) * (width - left - right);
+  const py = (value) => bottom - ((value - yLow) / (yHigh - yLow || 1)) * shown;
+  const write = (text, at, y, size, align) => {
+    context.font = `${size}px`;
+    context.textAlign = align;
+    context.fillStyle = ink.text;
+    context.fillText(text, at, y);
+  };
+  write(title, width / 2, 22, 15, 'center');
+  context.strokeStyle = ink.line;
+  for (const tick of ticksOf(yLow, yHigh, 6)) {
+    context.beginPath();
+    context.moveTo(left, py(tick));
+    context.lineTo(width - right, py(tick));
+    context.stroke();
+    write(number(scale.logY ? 10 ** tick : tick), left - 8, py(tick) + 4, 12, 'right');
+  }
+  for (const tick of ticksOf(xLow, xHigh, 6)) write(showX(scale.logX ? 10 ** tick : tick), px(tick), bottom + 20, 12, 'center');
+  context.save();
+  context.beginPath();
+  context.rect(left, top, width - left - right, shown);
+  context.clip();
+  context.lineWidth = 1.5;
+  for (const line of lines) {
+    context.strokeStyle = line.color;
+    context.setLineDash(line.dashed ? [6, 4] : []);
+    context.beginPath();
+    line.values.forEach((value, at) => {
+      if (value !== null && Number.isFinite(xs[at]) && (!scale.logY || value > 0)) context.lineTo(px(xs[at]), py(logOr(value, scale.logY)));
+    });
+    context.stroke();
+    // Values that are no numbers: marks at the edge, as the chart has them.
+    context.fillStyle = line.color;
+    for (const [place, kind] of line.odd) {
+      const at = px(logOr(place, scale.logX)), edge = kind === 'Infinity' ? top : bottom, inner = kind === 'Infinity' ? edge + 6 : edge - 6;
+      context.beginPath();
+      context.moveTo(at - 5, inner);
+      context.lineTo(at + 5, inner);
+      context.lineTo(at, edge);
+      context.fill();
+    }
+  }
+  context.restore();
+  context.lineWidth = 2;
+  named.forEach((line, at) => {
+    const y = bottom + 44 + 18 * at;
+    context.strokeStyle = line.color;
+    context.setLineDash(line.dashed ? [6, 4] : []);
+    context.beginPath();
+    context.moveTo(left, y - 4);
+    context.lineTo(left + 24, y - 4);
+    context.stroke();
+    write(line.name, left + 32, y, 12, 'left');
+  });
+  return context.toString();
+}
+
+// The least and the greatest value that lines show, for the y axis of chartSvg.
+export function extentOf(lines, logY = false) {
+  const values = lines.flatMap((line) => line.values.filter((value) => value !== null && (!logY || value > 0)));
+  return [values.reduce((a, b) => Math.min(a, b), Infinity), values.reduce((a, b) => Math.max(a, b), -Infinity)];
+}
+
+// What a drawing of the page takes from its style sheet.
+const INHERITED = ['fill', 'stroke', 'stroke-width', 'stroke-dasharray', 'font-size', 'font-weight', 'text-anchor', 'paint-order'];
+
+// A drawing of the page as a picture that needs no style sheet.
+export function svgOf(drawing) {
+  const copy = drawing.cloneNode(true);
+  const copies = [copy, ...copy.querySelectorAll('*')];
+  [drawing, ...drawing.querySelectorAll('*')].forEach((element, at) => {
+    const style = getComputedStyle(element);
+    const above = at === 0 ? null : getComputedStyle(element.parentNode);
+    for (const name of INHERITED) {
+      const value = style.getPropertyValue(name);
+      // A colour that is transparent is no colour of SVG 1.1.
+      if (!above || value !== above.getPropertyValue(name)) copies[at].setAttribute(name, value === 'rgba(0, 0, 0, 0)' ? 'none' : value);
+    }
+    if (style.opacity !== '1') copies[at].setAttribute('opacity', style.opacity);
+    for (const name of ['class', 'style', 'role', 'tabindex']) copies[at].removeAttribute(name);
+  });
+  const {width, height} = drawing.viewBox.baseVal || {};
+  const size = width > 0 ? {width, height} : drawing.getBoundingClientRect();
+  copy.setAttribute('width', size.width);
+  copy.setAttribute('height', size.height);
+  copy.setAttribute('font-family', 'system-ui, sans-serif');
+  const paper = document.createElementNS('http://www.w3.org/2000/svg', 'rect');
+  for (const [name, value] of [['width', '100%'], ['height', '100%'], ['fill', inkOf(drawing).back], ['stroke', 'none']]) paper.setAttribute(name, value);
+  copy.prepend(paper);
+  return legal(new XMLSerializer().serializeToString(copy));
 }

@@ -28,6 +28,20 @@ export function rowsOf(text) {
   return rows;
 }
 
+// The names of an object's entries with a prefix, as they may be those of other columns.
+export const prefixed = (prefix, entries) => Object.fromEntries(Object.entries(entries || {}).map(([name, value]) => [`${prefix}.${name}`, value]));
+
+// Flat objects as CSV: a column for each name that one of them has. A list in a cell is written as JSON.
+export function csvOf(rows) {
+  const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
+  const cell = (value) => {
+    if (value === null || value === undefined) return '';
+    const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
+    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  return [names, ...rows.map((row) => names.map((name) => row[name]))].map((row) => `${row.map(cell).join(',')}\r\n`).join('');
+}
+
 // The curves of ROC and of precision and recall: `scored` is [[score, is positive]]. Rows of one score are one point.
 // {roc: [[false positive rate, true positive rate]], pr: [[recall, precision]], area, averagePrecision}, null without rows
 // of both kinds.

@@ -3,8 +3,10 @@ import {useRef, useState} from 'preact/hooks';
 import {Groups} from './groups.jsx';
 import {matcherOf, useSeen} from './board.js';
 import {number, time} from './format.js';
+import {Save} from './save.jsx';
 
-// `Card` gets {tag, run, name, color, version}; it is made when it comes near the window.
+// `Card` gets {tag, run, name, color, version, offer}; it is made when it comes near the window, and sets offer.current to
+// what the menu of the card saves.
 export function TagRuns({board, chosen, kind, Card, children, shape}) {
   const [filter, setFilter] = useState('');
   const matches = matcherOf(filter);
@@ -25,13 +27,15 @@ export function TagRuns({board, chosen, kind, Card, children, shape}) {
 function LazyCard({tag, run, board, Card, shape}) {
   const card = useRef(null);
   const seen = useSeen(card);
+  const offer = useRef({});
   const [made, setMade] = useState(false);
   if (seen && !made) setMade(true);
   const name = board.state.runs[run].name;
   return (
     <section class="card" ref={card} aria-label={`${tag.name} of ${name}`}>
-      <header><h3>{tag.name}</h3><span class="count"><span class="swatch" style={{background: board.family[run].color}} />{name}</span></header>
-      {made ? <Card tag={tag} run={run} name={name} color={board.family[run].color} version={board.state.version} shape={shape} /> : <div class="loading" />}
+      <header><h3>{tag.name}</h3><span class="count"><span class="swatch" style={{background: board.family[run].color}} />{name}</span>
+        <span class="tools"><Save name={`${tag.name} of ${name}`} of={() => offer.current} /></span></header>
+      {made ? <Card tag={tag} run={run} name={name} color={board.family[run].color} version={board.state.version} shape={shape} offer={offer} /> : <div class="loading" />}
     </section>
   );
 }

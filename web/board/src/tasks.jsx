@@ -1,10 +1,13 @@
 // The tasks of a run in a report: how each was started and ended, where the time of its last steps went, and which one
 // the others waited for.
+import {useRef} from 'preact/hooks';
 import {ask} from './api.js';
 import {useAnswer} from './board.js';
 import {Command} from './facts.jsx';
 import {bytes, duration, number, time} from './format.js';
-import {ACTIVITIES, Bar, Steps} from './live.jsx';
+import {ACTIVITIES, Bar, barsSvg, Steps} from './live.jsx';
+import {Save} from './save.jsx';
+import {prefixed} from './tables.js';
 
 // Quotes words for a shell.
 const shell = (words) => words.map((word) => (/^[\w./:=,@%+-]+$/.test(word) ? word : `'${String(word).replaceAll("'", "'\\''")}'`)).join(' ');
@@ -35,6 +38,7 @@ function Starts({launched, task}) {
 }
 
 function TasksOfRun({run}) {
+  const card = useRef(null);
   const {launch, straggler} = run;
   const rows = rowsOf(run);
   const most = Math.max(0, ...rows.filter(({replica}) => replica).map(({replica}) => Object.values(replica.mean).reduce((sum, each) => sum + each, 0)));
@@ -44,9 +48,14 @@ function TasksOfRun({run}) {
   const earlier = launch ? launch.tasks.flatMap((task) => task.starts.slice(0, -1).map((start) => ({...start, name: task.name}))) : [];
   const errors = [...(launch ? launch.tasks.flatMap((task) => task.starts.filter((start) => start.error).map((start) => `${task.name}: ${start.error}`)) : []),
     ...run.tasks.filter((task) => task.error && !launch).map((task) => `${task.task}: ${task.error}`)];
+  const offer = () => ({
+    rows: () => rows.map(({name, task, replica, launched}) => ({task: name, starts: launched ? launched.starts : null, end: task ? task.end : null, error: task ? task.error : null,
+      step: replica ? replica.step : null, steps_a_second: replica ? replica.rate : null, ...prefixed('seconds_of_a_step', replica && replica.mean), memory: task ? task.memory : null})),
+    picture: used.length > 0 ? () => barsSvg(card.current, 'A step of each task, by part', rows.filter(({replica}) => replica).map(({name, replica}) => ({name, seconds: replica.mean}))) : undefined,
+  });
   return (
-    <section class="card wide" aria-label={run.directory}>
-      <header><h3>{run.directory}</h3><span class="count">{step < 0 ? 'no step' : `step ${number(step)}`}</span></header>
+    <section class="card wide" aria-label={run.directory} ref={card}>
+      <header><h3>{run.directory}</h3><span class="count">{step < 0 ? 'no step' : `step ${number(step)}`}</span><span class="tools"><Save name={`the tasks of ${run.directory}`} of={offer} /></span></header>
       {launch && Array.isArray(launch.command) && <Command text={shell(launch.command)} />}
       {launch && <p>Started {time(launch.started)}, ended after {duration(launch.ended - launch.started)} with exit code {launch.exit_code}; {restarts === 0 ? 'no task was started again' : `${restarts} ${restarts === 1 ? 'restart' : 'restarts'} of tasks`}.</p>}
       {straggler && <p class="straggler">{straggler.text}</p>}

@@ -14,11 +14,16 @@ function Shown({texts, shape, written}) {
   return <div class="more"><table class="facts"><tbody>{rows.map((row, at) => <tr key={at}>{row.map((text, column) => <td key={column}>{text}</td>)}</tr>)}</tbody></table></div>;
 }
 
-function TextCard({tag, run, name, version, shape: form}) {
+// A row for each text of each step, with its place in a table of texts.
+const rowsOf = (run, records) => records.flatMap(({step, wall, texts, shape}) => texts.map((text, at) => ({run, step, wall_time: wall,
+  ...(shape.length === 2 && shape[1] > 0 ? {row: Math.floor(at / shape[1]), column: at % shape[1]} : {row: at, column: 0}), text})));
+
+function TextCard({tag, run, name, version, shape: form, offer}) {
   const {data, error} = useAnswer((signal) => ask('texts', {tag: tag.number, run, most: SHOWN_STEPS}, {signal}), [tag.number, run, version]);
   const [at, setAt] = useState(null);
   if (error) return <p class="error">{error}</p>;
   if (!data || data.length === 0) return <div class="loading" />;
+  offer.current = {rows: () => rowsOf(name, data)};
   const shown = data[Math.min(at === null ? data.length - 1 : at, data.length - 1)];
   return (
     <>

@@ -5,6 +5,7 @@ import {execFileSync, spawn} from 'node:child_process';
 import {mkdirSync, rmSync, writeFileSync} from 'node:fs';
 import {join, resolve} from 'node:path';
 import {openPage, startBoard, startBrowser} from './browser.mjs';
+import {savesOfKinds, savesOfProfile, savesOfTasks} from './saves.mjs';
 
 const [program, makeRuns, folder, data] = process.argv.slice(2);
 const pictures = join(folder, 'pages');
@@ -98,19 +99,6 @@ async function kinds() {
     await page.getByLabel('ignore outliers').uncheck();
     await page.locator('.controls input[type=range]').fill('0');
 
-    const csv = await page.evaluate(async () => {
-      const card = [...document.querySelectorAll('.card')].find((each) => each.getAttribute('aria-label') === 'loss');
-      const link = [...card.querySelectorAll('.menu a')].find((each) => each.textContent.startsWith('CSV'));
-      return (await fetch(link.href)).text();
-    });
-    check(csv.startsWith('run,step,wall_time,value\n') && csv.includes('"first",20,1700000020.000000,0.1\n'), 'scalars: CSV has the points', csv.slice(0, 200));
-    const [saved] = await Promise.all([
-      page.waitForEvent('download'),
-      page.locator('.menu').first().locator('summary').click().then(() => page.locator('.menu').first().getByText('SVG, as shown').click()),
-    ]);
-    check(saved.suggestedFilename().endsWith('.svg'), 'scalars: SVG is saved');
-    await page.keyboard.press('Escape');
-
     await page.getByRole('button', {name: 'Hide all'}).click();
     check(await soon(page, () => document.body.innerText.includes('0 of 4')), 'runs: all are hidden');
     await page.getByRole('button', {name: 'Show all'}).click();
@@ -190,6 +178,8 @@ async function kinds() {
     check(await soon(page, () => document.body.innerText.includes('The runs part at step 1')), 'compare: the first step that differs');
     check((await text(page)).includes('2 of 4 hyperparameters differ'), 'compare: hyperparameters', await text(page));
     await page.screenshot({path: join(pictures, 'compare.png')});
+
+    await savesOfKinds(page, url, {check, soon});
 
     await page.selectOption('.theme select', 'dark');
     await page.click('nav a[href="#scalars"]');
@@ -296,6 +286,7 @@ async function tasks() {
     const widths = await page.$$eval('tr.slow .bar span', (parts) => parts.map((part) => part.className + ' ' + Math.round(part.offsetWidth)));
     check(widths.length === 3 && widths[0].startsWith('a-input ') && Number(widths[0].split(' ')[1]) > 2 * Number(widths[1].split(' ')[1]), 'tasks: its bar is mostly input', widths.join());
     check(await page.getByRole('log').locator('div').count() === 6, 'tasks: lines of the logs');
+    await savesOfTasks(page, {check});
     await page.selectOption('.log select', 'warning');
     check(await soon(page, () => document.querySelectorAll('.log-lines > div').length === 3), 'tasks: lines from a level on');
     await page.getByLabel('Search in the logs').fill('worker 2');
@@ -345,6 +336,7 @@ async function profiles() {
     check(await inked(page, '.timeline canvas', 5000), 'profiles: spans are drawn');
     const rows = await page.locator('table.facts tbody tr').allInnerTexts();
     check(rows.some((row) => /^input\s+20\s+320 ms\s+320 ms\s+16 ms\s+31 ms/.test(row)), 'profiles: where the time goes', rows.join(' | '));
+    await savesOfProfile(page, join(made, 'timeline-20.json'), profileOfTwo().traceEvents.length, {check});
     await page.getByLabel('Search for spans').fill('^bucket');
     check(await soon(page, () => document.body.innerText.includes('20 spans')), 'profiles: a search');
     await page.getByRole('button', {name: 'Next'}).click();
