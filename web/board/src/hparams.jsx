@@ -97,7 +97,7 @@ export function Parallel({sessions, axes, marked, setMarked, ranges, setRanges, 
             <rect x={x(column) - 12} y={TOP} width="24" height={HEIGHT - TOP - BOTTOM} class="brush" onPointerDown={(event) => start(axis, event)} />
             {ranges[axis.name] && <rect x={x(column) - 6} width="12" y={y(ranges[axis.name][1])} height={y(ranges[axis.name][0]) - y(ranges[axis.name][1])} class="chosen" />}
             <text x={x(column)} y={18} text-anchor="middle" class={axis.metric ? 'metric' : ''}>{axis.name.length > 18 ? `${axis.name.slice(0, 17)}…` : axis.name}<title>{axis.name}</title></text>
-            {scales[column].labels.map(([part, label]) => <text key={label} x={x(column) + 8} y={y(part) + (part === 1 ? -4 : part === 0 ? 14 : 4)} class="tick">{label}</text>)}
+            {scales[column].labels.map(([part, label]) => <text key={label} x={x(column) + 8} y={y(part) + (part === 0 ? 14 : -5)} class="tick">{label}</text>)}
           </g>
         ))}
       </svg>

@@ -144,7 +144,7 @@ function Log({tasks}) {
       <summary>Last lines of the logs</summary>
       <div class="controls">
         <label>from level <select value={level} onChange={(event) => setLevel(event.target.value)}>{LEVELS.map((each) => <option key={each}>{each}</option>)}</select></label>
-        <input type="search" aria-label="Search in the logs" placeholder="Search: text or regular expression" value={search} onInput={(event) => setSearch(event.target.value)} />
+        <input type="search" aria-label="Search in the logs" placeholder="Search" title="Text or a regular expression" value={search} onInput={(event) => setSearch(event.target.value)} />
         <span class="count">{lines.length} {lines.length === 1 ? 'line' : 'lines'}</span>
         <Save name="log lines" of={() => ({rows: () => lines})} />
       </div>

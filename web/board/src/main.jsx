@@ -2,7 +2,7 @@
 import 'uplot/dist/uPlot.min.css';
 import './board.css';
 import {render} from 'preact';
-import {useEffect, useMemo, useState} from 'preact/hooks';
+import {useEffect, useMemo, useRef, useState} from 'preact/hooks';
 import {isReport} from './api.js';
 import {useBoard, useSetting} from './board.js';
 import {bytes} from './format.js';
@@ -22,7 +22,8 @@ import {Tasks} from './tasks.jsx';
 import {TextsView} from './texts.jsx';
 
 const kinds = (state) => new Set(state.tags.map((tag) => tag.kind));
-// Each view: its name in the address, its title, whether there is something to show, what shows it.
+// Each view: its name in the address, its title, whether there is something to show, what shows it. `all`: it does not heed
+// which runs are chosen.
 const VIEWS = [
   {name: 'tasks', title: 'Tasks', has: (state) => state.live_runs > 0 && isReport, Show: Tasks},
   {name: 'scalars', title: 'Scalars', has: (state) => kinds(state).has('scalar'), Show: Scalars},
@@ -33,10 +34,10 @@ const VIEWS = [
   {name: 'curves', title: 'Precision and recall', has: (state) => kinds(state).has('curve'), Show: Curves},
   {name: 'hparams', title: 'Hyperparameters', has: (state) => state.runs.some((run) => run.hparams), Show: Hparams},
   {name: 'graph', title: 'Graph', has: (state) => state.runs.some((run) => run.graph), Show: Graph},
-  {name: 'profiles', title: 'Profiles', has: (state) => state.profiles > 0, Show: Profiles},
+  {name: 'profiles', title: 'Profiles', has: (state) => state.profiles > 0, Show: Profiles, all: true},
   {name: 'runs', title: 'Run', has: (state) => state.runs.length > 0, Show: Facts},
-  {name: 'live', title: 'Live', has: (state) => state.live_runs > 0 && !isReport, Show: Live},
-  {name: 'searches', title: 'Searches', has: (state) => state.searches > 0, Show: Searches},
+  {name: 'live', title: 'Live', has: (state) => state.live_runs > 0 && !isReport, Show: Live, all: true},
+  {name: 'searches', title: 'Searches', has: (state) => state.searches > 0, Show: Searches, all: true},
   {name: 'compare', title: 'Compare', has: (state) => state.runs.length > 1 && !isReport, Show: Compare},
 ];
 
@@ -59,19 +60,26 @@ function Board() {
     // Canvases take the colours of the page when they are made.
     dispatchEvent(new Event('resize'));
   }, [theme]);
+  const tabs = useRef(null);
   const {state, hidden} = board;
   const chosen = useMemo(() => new Set(state ? state.runs.map((_, number) => number).filter((number) => !hidden.has(state.runs[number].name)) : []),
     [state, hidden]);
+  // On a phone the tabs scroll: the chosen one comes into sight.
+  useEffect(() => {
+    const tab = tabs.current && tabs.current.querySelector('[aria-current]');
+    if (tab) tabs.current.scrollLeft = tab.offsetLeft - tabs.current.offsetLeft - (tabs.current.clientWidth - tab.offsetWidth) / 2;
+  }, [hash, state === null]);
   if (state === null) return <p class="empty">{board.error || 'The board is loading.'}</p>;
   const views = VIEWS.filter((view) => view.has(state));
   const view = views.find((each) => each.name === hash.split('/')[0]) || views[0];
+  const listed = state.runs.length > 0 && (isReport || !view || !view.all);
   const reading = state.read_bytes < state.bytes;
   return (
     <>
       <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById('main').focus(); }}>To the content</a>
       <header class="top">
         <h1>Muster {isReport ? 'report' : 'board'}</h1>
-        <nav aria-label="Views">
+        <nav aria-label="Views" ref={tabs}>
           {views.map((each) => (
             <a key={each.name} href={`#${each.name}`} aria-current={each === view ? 'page' : undefined}>{each.title}</a>
           ))}
@@ -90,8 +98,8 @@ function Board() {
       )}
       {board.error && <p class="error" role="alert">{board.error}</p>}
       {state.troubles.map((trouble) => <p class="error" key={trouble}>{trouble}</p>)}
-      <div class="columns">
-        <RunsPanel board={board} chosen={chosen} />
+      <div class={listed ? 'columns' : ''}>
+        {listed && <RunsPanel board={board} chosen={chosen} />}
         <main id="main" tabIndex={-1}>
           {isReport ? views.map((each) => (
             <section key={each.name + theme} id={each.name} class="view"><h2>{each.title}</h2><each.Show board={board} chosen={chosen} path={[]} /></section>

@@ -269,10 +269,10 @@ function TraceView({trace, label, offer}) {
   return (
     <>
       <div class="controls" role="group" aria-label="Search in the profile">
-        <input type="search" aria-label="Search for spans" placeholder="Search: text or regular expression" value={search} onInput={(event) => setSearch(event.target.value)}
+        <input type="search" aria-label="Search for spans" placeholder="Search" title="Text or a regular expression" value={search} onInput={(event) => setSearch(event.target.value)}
           onKeyDown={(event) => { if (event.key === 'Enter') go(event.shiftKey ? -1 : 1); }} />
         {search !== '' && <><button onClick={() => go(-1)}>Previous</button><button onClick={() => go(1)}>Next</button><span class="count" role="status">{number(found.length)} {found.length === 1 ? 'span' : 'spans'}</span></>}
-        <span class="count">{number(trace.spans)} spans in {trace.lanes.length} {trace.lanes.length === 1 ? 'lane' : 'lanes'}, {microseconds(whole)}{trace.left > 0 ? `; ${number(trace.left)} events of other kinds are not shown` : ''}</span>
+        <span class="count">{number(trace.spans)} spans in {trace.lanes.length} {trace.lanes.length === 1 ? 'lane' : 'lanes'}, {microseconds(whole)}{trace.left > 0 ? `; ${trace.left === 1 ? '1 event of another kind is' : `${number(trace.left)} events of other kinds are`} not shown` : ''}</span>
       </div>
       <Timeline trace={trace} matches={matches} searching={search !== ''} view={view} setView={setView} chosen={chosen} setChosen={setChosen} label={`${label}: ${trace.lanes.length} lanes of spans over time; the table below has the totals`} picture={picture} />
       {chosen && <Chosen span={chosen} trace={trace} />}
