@@ -37,7 +37,7 @@ function axisOf(values) {
   if (there.length > 0 && there.every((value) => typeof value === 'number')) {
     const low = Math.min(...there), high = Math.max(...there);
     // Rates that span powers of ten are spread by their logarithm.
-    const logarithmic = low > 0 && high / low >= 100;
+    const logarithmic = low > 0 && high / low >= 30;
     const scale = logarithmic ? Math.log : (value) => value;
     const span = scale(high) - scale(low);
     return {at: (value) => (span > 0 ? (scale(value) - scale(low)) / span : 0.5), labels: low === high ? [[0.5, number(low)]] : [[0, number(low)], [1, number(high)]]};

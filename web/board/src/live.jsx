@@ -133,12 +133,15 @@ function savedRow({task, replica}, straggler) {
 }
 
 function Log({tasks}) {
+  const box = useRef(null);
+  const follows = useRef(true);  // until the reader scrolls up
   const [level, setLevel] = useState('debug');
   const [search, setSearch] = useState('');
   const matches = matcherOf(search);
   const lines = tasks.flatMap((task) => task.log.map((line) => ({...line, task: task.task})))
     .filter((line) => LEVELS.indexOf(line.level) >= LEVELS.indexOf(level) && matches(`${line.task} ${line.text}`))
     .sort((a, b) => a.time - b.time).slice(-300);
+  useEffect(() => { if (follows.current) box.current.scrollTop = box.current.scrollHeight; });
   return (
     <details class="log" open>
       <summary>Last lines of the logs</summary>
@@ -148,7 +151,8 @@ function Log({tasks}) {
         <span class="count">{lines.length} {lines.length === 1 ? 'line' : 'lines'}</span>
         <Save name="log lines" of={() => ({rows: () => lines})} />
       </div>
-      <div class="log-lines" tabIndex={0} role="log" aria-label="Log lines">
+      <div class="log-lines" ref={box} tabIndex={0} role="log" aria-label="Log lines"
+        onScroll={(event) => { const {scrollTop, scrollHeight, clientHeight} = event.currentTarget; follows.current = scrollTop + clientHeight > scrollHeight - 24; }}>
         {lines.map((line, at) => <div key={at} class={`level-${line.level}`}><span class="count">{time(line.time).slice(11)}</span> <b>{line.task}</b> {line.level !== 'info' && <i>{line.level} </i>}{line.text}</div>)}
       </div>
     </details>

@@ -25,6 +25,7 @@ const kinds = (state) => new Set(state.tags.map((tag) => tag.kind));
 // Each view: its name in the address, its title, whether there is something to show, what shows it. `all`: it does not heed
 // which runs are chosen.
 const VIEWS = [
+  {name: 'searches', title: 'Searches', has: (state) => state.searches > 0, Show: Searches, all: true},
   {name: 'tasks', title: 'Tasks', has: (state) => state.live_runs > 0 && isReport, Show: Tasks},
   {name: 'scalars', title: 'Scalars', has: (state) => kinds(state).has('scalar'), Show: Scalars},
   {name: 'histograms', title: 'Histograms', has: (state) => kinds(state).has('histogram'), Show: Histograms},
@@ -37,7 +38,6 @@ const VIEWS = [
   {name: 'profiles', title: 'Profiles', has: (state) => state.profiles > 0, Show: Profiles, all: true},
   {name: 'runs', title: 'Run', has: (state) => state.runs.length > 0, Show: Facts},
   {name: 'live', title: 'Live', has: (state) => state.live_runs > 0 && !isReport, Show: Live, all: true},
-  {name: 'searches', title: 'Searches', has: (state) => state.searches > 0, Show: Searches, all: true},
   {name: 'compare', title: 'Compare', has: (state) => state.runs.length > 1 && !isReport, Show: Compare},
 ];
 

@@ -73,11 +73,11 @@ function Search({search}) {
       {names.length > 0 && <><h4>Values of the trials {Object.keys(ranges).length > 0 && <button onClick={() => setRanges({})}>Show all trials</button>}</h4>
         <Parallel sessions={sessions} axes={axes} marked={marked} setMarked={setMarked} ranges={ranges} setRanges={setRanges} things="trials" /></>}
       <div class="wide-scroll" tabIndex={0}><table class="facts">
-        <thead><tr><th class="right">trial</th>{names.map((name) => <th key={name}>{name}</th>)}<th class="right">best {metric}</th><th class="right">at step</th><th class="right">measurements</th><th>state</th><th>failure</th><th>log</th></tr></thead>
+        <thead><tr><th class="right">trial</th>{names.map((name) => <th key={name}>{name}</th>)}<th class="right">best {metric}</th><th class="right">at step</th><th class="right">measurements</th><th>state</th>{failed > 0 && <th>failure</th>}<th>log</th></tr></thead>
         <tbody>{rows.map((trial) => (
           <tr key={trial.number} class={marked === trial.number ? 'marked' : ''} onMouseEnter={() => setMarked(trial.number)} onMouseLeave={() => setMarked(null)}><td class="right"><span class="swatch" style={{background: colorOf(trials.indexOf(trial))}} />{trial.number}</td>{names.map((name) => <td key={name}>{String(trial.values[name] ?? '–')}</td>)}
             <td class="right">{number(trial.best)}</td><td class="right">{number(trial.best_step)}</td><td class="right">{trial.measurements}</td>
-            <td>{trial.state}{trial.exit_code === null ? '' : `, exit code ${trial.exit_code}`}</td><td>{trial.failure}</td><td>{trial.log}</td></tr>
+            <td>{trial.state}{trial.exit_code === null ? '' : `, exit code ${trial.exit_code}`}</td>{failed > 0 && <td>{trial.failure}</td>}<td><code>{trial.log}</code></td></tr>
         ))}</tbody>
       </table></div>
     </section>
