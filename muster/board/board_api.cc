@@ -344,8 +344,8 @@ HttpAnswer BoardApi::points(const Query& query) {
   }
   if (!csv) out += "]";
   HttpAnswer answer{200, std::move(out), csv ? "text/csv; charset=utf-8" : serve::kJson, {}};
-  answer.headers.emplace_back("Content-Disposition",
-                              fmt::format("attachment; filename=\"points.{}\"", format));
+  // The page names the file.
+  answer.headers.emplace_back("Content-Disposition", "attachment");
   return answer;
 }
 

@@ -115,7 +115,7 @@ function Dependence({name, rows, range}) {
       <svg viewBox={`0 0 ${width} ${bars.length * 18 + 8}`} class="bars" role="img" aria-label={`${what} by ${name}: ${bars.slice(0, 12).map((bar) => `${bar.words} ${bar.prediction}`).join(', ')}`}>
         {bars.map((bar, at) => (
           <g key={at} transform={`translate(0 ${at * 18 + 4})`}>
-            <text x={left - 6} y="12" text-anchor="end">{bar.words.length > 20 ? `${bar.words.slice(0, 19)}…` : bar.words}<title>{bar.words}</title></text>
+            <text x={left - 6} y="12" text-anchor="end">{bar.words.length > 19 ? `${bar.words.slice(0, 18)}…` : bar.words}<title>{bar.words}</title></text>
             <rect x={x(0) < left ? left : x(0)} y="2" width={Math.max(1, x(Number(bar.prediction)) - x(0))} height="12" class="dot" />
             <text x={x(Math.max(0, Number(bar.prediction))) + 5} y="12">{number(Number(bar.prediction))}</text>
           </g>
@@ -151,7 +151,7 @@ function Importance({text}) {
       <svg viewBox={`0 0 ${width} ${height}`} class="bars" role="img" aria-label="Importance of the columns; the report below has the numbers">
         {rows.map((row, at) => (
           <g key={row.name} transform={`translate(0 ${at * 18 + 4})`}>
-            <text x={left - 6} y="12" text-anchor="end">{row.name.length > 20 ? `${row.name.slice(0, 19)}…` : row.name}<title>{row.name}</title></text>
+            <text x={left - 6} y="12" text-anchor="end">{row.name.length > 19 ? `${row.name.slice(0, 18)}…` : row.name}<title>{row.name}</title></text>
             <rect x={left} y="2" width={x(row.value) - left} height="12" class="dot" />
             {row.deviation > 0 && <path d={`M${x(row.value - row.deviation)} 8H${x(row.value + row.deviation)}`} class="expected" />}
             <text x={x(row.value + (row.deviation || 0)) + 5} y="12">{number(row.value)}</text>

@@ -5,7 +5,7 @@ import {execFileSync, spawn} from 'node:child_process';
 import {mkdirSync, rmSync, writeFileSync} from 'node:fs';
 import {join, resolve} from 'node:path';
 import {openPage, startBoard, startBrowser} from './browser.mjs';
-import {savesOfKinds, savesOfProfile, savesOfTasks} from './saves.mjs';
+import {savesOfHostile, savesOfKinds, savesOfProfile, savesOfReport, savesOfTasks} from './saves.mjs';
 
 const [program, makeRuns, folder, data] = process.argv.slice(2);
 const pictures = join(folder, 'pages');
@@ -230,6 +230,8 @@ async function hostile() {
       await page.goto(`${url}#${view}`);
       await page.waitForTimeout(300);
     }
+    await soon(page, () => document.querySelector('.card canvas') !== null);
+    await savesOfHostile(page, {check});
     check(await page.title() === 'Muster board', 'hostile: no script has run', await page.title());
     const notes = await page.evaluate(async () => (await (await fetch('api/state')).json()).runs.flatMap((run) => run.notes));
     check(notes.some((note) => note.includes('wrong checksum of the content')) && notes.some((note) => note.includes('damaged and skipped')) &&
@@ -450,6 +452,7 @@ async function report() {
       const words = await text(page);
       check(['Histograms', 'Images', 'Hyperparameters', 'Graph', 'model.ckpt-20', 'max_steps at step 20'].every((word) => words.includes(word)), 'report: all views', words);
       check(await page.evaluate(() => [...document.querySelectorAll('img.picture')].filter((each) => each.naturalWidth === 32).length) === 2, 'report: images are in it');
+      await savesOfReport(page, {check});
       await page.getByLabel('first', {exact: true}).uncheck();
       await page.selectOption('select >> nth=1', 'relative');
       check(await soon(page, () => document.querySelectorAll('.chart canvas').length >= 3), 'report: other runs and axes');

@@ -67,10 +67,13 @@ export async function savesOfKinds(page, url, {check, soon}) {
   const looks = (picture) => picture.error === '' && picture.inked > 500;
 
   await open('scalars', '.card canvas');
-  const points = recordsOf((await saved(page, 'loss', 'CSV')).bytes.toString());
+  const file = await saved(page, 'loss', 'CSV');
+  const points = recordsOf(file.bytes.toString());
   const pointsToo = JSON.parse((await saved(page, 'loss', 'JSON')).bytes.toString());
   const last = points.findLast((point) => point.run === 'first');
-  check(points.length === 48 && pointsToo.length > 0 && last.step === '20' && last.value === '0.1' && last.wall_time === '1700000020.000000', 'saves: all points of a scalar', JSON.stringify(last));
+  check(file.name === 'loss.csv' && pointsToo.map((point) => [point.run, point.step, point.value].join()).join('|') === points.map((point) => [point.run, point.step, point.value].join()).join('|'),
+    'saves: points as CSV and JSON are the same', file.name);
+  check(points.length === 48 && last.step === '20' && last.value === '0.1' && last.wall_time === '1700000020.000000', 'saves: all points of a scalar', JSON.stringify(last));
   const chart = await svgOf('loss', {elements: 'path[fill="none"][stroke-width="1.5"]'});
   check(looks(chart) && chart.count === 4, 'saves: a chart has a line for each of four runs', JSON.stringify(chart));
 
@@ -203,4 +206,24 @@ export async function savesOfProfile(page, path, events, {check}) {
   check(trace.traceEvents.length === events, 'saves: a profile in the Trace Event format', trace.traceEvents.length);
   const picture = await drawn(page, (await saved(page, path, 'SVG')).bytes.toString(), {elements: 'path', canvas: '.timeline canvas'});
   check(picture.error === '' && picture.inked > 5000 && picture.differs < 0.03, 'saves: the picture of a profile is that of the page', JSON.stringify(picture));
+}
+
+// The page shows the chart of the hostile tag, with a NaN and two infinities.
+export async function savesOfHostile(page, {check}) {
+  const name = await page.locator('.card h3', {hasText: '<script>'}).first().innerText();
+  const svg = (await saved(page, name, 'SVG')).bytes.toString();
+  const picture = await drawn(page, svg, {elements: 'script, img, path:not([fill="none"]):not(clipPath path)'});
+  check(picture.error === '' && picture.count === 3 && svg.includes(`<title>${'&#60;'}script`), 'saves: in a picture a hostile name is text, and values that are not numbers are marks', JSON.stringify(picture));
+  const file = await saved(page, name, 'CSV');
+  const values = recordsOf(file.bytes.toString()).map((row) => row.value);
+  check(!/[^\w.-]/.test(file.name) && ['nan', 'inf', '-inf'].every((each) => values.includes(each)), 'saves: a hostile name is no path, and CSV has values that are not numbers', `${file.name} ${values.join()}`);
+}
+
+// The page is the report of the runs that board_runs makes as `kinds`.
+export async function savesOfReport(page, {check}) {
+  const {rows, difference} = await rowsSaved(page, 'loss');
+  const last = rows.findLast((row) => row.run === 'first');
+  check(difference === '' && rows.length === 48 && last.step === 20 && Math.abs(last.value - 0.1) < 1e-6, 'saves of a report: the points that it has', difference || JSON.stringify(last));
+  const image = await saved(page, 'digits/image of first', 'Image, as shown');
+  check(image.name === 'digits_image_of_first.png' && image.bytes.toString('latin1').startsWith('\x89PNG'), 'saves of a report: an image', image.name);
 }
