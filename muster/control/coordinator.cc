@@ -189,6 +189,8 @@ net::Reply Coordinator::fail(const net::FailRequest& request) {
   if (request.world_size > 0) {
     state_.fail_to_join(request.who, {request.rank, request.world_size, request.addresses},
                         request.kind, request.reason, now());
+  } else if (request.kind == ErrorKind::kPeerLost) {
+    state_.report_lost_connection(request.who, request.reason, now());
   } else {
     state_.fail(request.who, request.kind, request.reason);
   }

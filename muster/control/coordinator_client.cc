@@ -33,10 +33,13 @@ Error to_error(const Failure& failure) {
   // What is wrong with a program or its data is wrong again after a restart, on every task.
   if (failure.kind == ErrorKind::kInvalidArgument || failure.kind == ErrorKind::kNotFound)
     return Error(failure.kind, failure.describe());
+  const std::string cause = failure.task.empty() ? "check the network between the tasks"
+                                                 : fmt::format("see the output of {} for the cause",
+                                                               plan::readable_task(failure.task));
   return Error(ErrorKind::kPeerLost, failure.describe(),
-               fmt::format("see the output of {} for the cause; the same command continues from "
-                           "the last checkpoint, or starts from the beginning without one",
-                           plan::readable_task(failure.task)));
+               cause +
+                   "; the same command continues from the last checkpoint, or starts from the "
+                   "beginning without one");
 }
 
 struct CoordinatorClient::Impl {
@@ -225,6 +228,13 @@ void CoordinatorClient::fail(ErrorKind kind, const std::string& reason) {
       impl_->channel.fail({.who = impl_->who, .kind = kind, .reason = reason}, kReportSeconds / 2);
   if (reply.ok() || reply.error().kind() == ErrorKind::kCancelled) return;  // or they have ended
   log::warning("could not notify the other tasks of this failure: " + reply.error().message());
+}
+
+void CoordinatorClient::report_lost_connection(const std::string& reason) {
+  const double limit = kReportSeconds / 2;
+  (void)impl_->channel.beat(impl_->session.beat(), limit);
+  (void)impl_->channel.fail({.who = impl_->who, .kind = ErrorKind::kPeerLost, .reason = reason},
+                            limit);
 }
 
 std::optional<Failure> CoordinatorClient::first_failure() const {

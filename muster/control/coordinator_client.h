@@ -67,6 +67,9 @@ class CoordinatorClient {
   // --- failure and end ---
   // Tells the group that this task cannot go on. Best effort, within about 2 s; never throws.
   void fail(ErrorKind kind, const std::string& reason);
+  // Tells the coordinator that this task lost its connection to another one. It finds out whether
+  // that one is lost, and fails the group. Best effort, within about 2 s; never throws.
+  void report_lost_connection(const std::string& reason);
   // The group's first failure as far as this task knows, also its own.
   std::optional<Failure> first_failure() const;
   // Throws to_error(first_failure()) when there is one.

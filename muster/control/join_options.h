@@ -22,7 +22,8 @@ struct JoinOptions {
   uint64_t incarnation = 0;              // 0: a random one
   double join_timeout = 600;             // seconds until missing tasks are given up
   // Seconds without an answer after which a coordinator that has answered before, to this call or
-  // (`answered_before`) to an earlier one, counts as lost while this task joins; unset: never.
+  // (`answered_before`) to an earlier one, counts as lost while this task joins; reconnect_timeout
+  // is enough if it accepts no connection. Unset: never.
   std::optional<double> lost_timeout{};
   bool answered_before = false;
   // Is asked before every try, at least every half second; true ends a wait for the group, or at a

@@ -231,6 +231,7 @@ void CoordinatorState::form_group(double now) {
   epoch_ = std::max(epoch_ + 1, options_.first_epoch);
   if (failure_) last_failure_ = failure_;
   failure_.reset();
+  lost_connections_.reset();
   ended_since_.reset();
   group_.clear();
   watch_ =
@@ -306,7 +307,11 @@ void CoordinatorState::tick(double now) {
     record(lost.task, lost.kind, lost.reason);
     if (const int rank = rank_of(lost.task); rank >= 0) watch_.remove(rank);
   }
-  if (const double gap = members_.take_standstill(); gap > 0) watch_.forgive(gap, now);
+  if (const double gap = members_.take_standstill(); gap > 0) {
+    watch_.forgive(gap, now);
+    if (lost_connections_) lost_connections_->since += gap;
+  }
+  judge_lost_connections(now);
   find_stuck(now);
 }
 
@@ -413,6 +418,32 @@ std::optional<std::string> CoordinatorState::stands_at(int rank) const {
 
 void CoordinatorState::fail(const Caller& caller, ErrorKind kind, const std::string& reason) {
   if (members_.find(caller) != nullptr) record(caller.task, kind, reason);
+}
+
+void CoordinatorState::report_lost_connection(const Caller& caller, const std::string& reason,
+                                              double now) {
+  const Membership::Member* member = members_.find(caller);
+  const int rank = rank_of(caller.task);
+  if (member == nullptr || rank < 0 || failure_) return;
+  if (!elastic()) return record(caller.task, ErrorKind::kPeerLost, reason);
+  if (!lost_connections_) {
+    lost_connections_ = LostConnections{
+        .since = now,
+        .failure = {.reason = reason, .step = member->place.step, .phase = member->place.phase}};
+  }
+  lost_connections_->reports.insert(rank);
+  judge_lost_connections(now);
+}
+
+void CoordinatorState::judge_lost_connections(double now) {
+  if (!lost_connections_ || failure_) return;
+  const bool all = std::ranges::all_of(group_, [this](int rank) {
+    return lost_connections_->reports.contains(rank) ||
+           members_.find(options_.roster[rank].task)->state != Membership::State::kHere;
+  });
+  // A member that has died is found lost earlier.
+  const double patience = 2 * options_.reconnect_timeout;
+  if (all || now - lost_connections_->since > patience) failure_ = lost_connections_->failure;
 }
 
 void CoordinatorState::fail_to_join(const Caller& caller, const Seat& seat, ErrorKind kind,

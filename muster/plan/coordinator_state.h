@@ -124,6 +124,11 @@ class CoordinatorState {
   Verdict barrier(const Caller& caller, const std::string& name, int64_t generation, double now);
   // The caller, a member, ends the group, for this reason.
   void fail(const Caller& caller, ErrorKind kind, const std::string& reason);
+  // The caller, a member, has lost its connection to another one. In an elastic run both may live.
+  // The group fails when a member is found lost, when all members have reported a lost connection,
+  // or after twice the reconnect_timeout. In the last two cases no task is to blame
+  // (Failure::task is empty), and the next group waits for all. In other runs this is fail().
+  void report_lost_connection(const Caller& caller, const std::string& reason, double now);
   // A task of the roster says that it will not join: tasks that wait for the group learn why, until
   // that task joins. It is not believed when its cluster is another one, when the group does not
   // wait for it, or while another process of its name is joining.
@@ -166,6 +171,12 @@ class CoordinatorState {
     bool complete = false;
   };
   using BarrierKey = std::pair<std::string, int64_t>;
+  // What members of an elastic group report before one of them is found lost.
+  struct LostConnections {
+    double since = 0;
+    Failure failure{};        // if all of them live
+    std::set<int> reports{};  // ranks
+  };
 
   // -1 for an observer.
   int rank_of(const std::string& task) const;
@@ -186,6 +197,8 @@ class CoordinatorState {
   std::vector<MissingTask> running_members(double now) const;
   void form_group(double now);
   void record(const std::string& task, ErrorKind kind, std::string reason);
+  // Lost connections fail the group if all members have reported some, or waited long enough.
+  void judge_lost_connections(double now);
   // What keeps the caller from a place in the group, whatever the others do.
   std::optional<Verdict> refuse_join(const Caller& caller, const Seat& seat) const;
   Verdict join_as_observer(const Caller& caller, double now);
@@ -212,6 +225,7 @@ class CoordinatorState {
   std::set<std::string> heard_;                   // tasks that asked, and heard of these
   std::optional<Failure> failure_;
   std::optional<Failure> last_failure_;  // of an earlier group, for members who have not heard yet
+  std::optional<LostConnections> lost_connections_;
   std::pair<std::string, std::vector<std::string>> model_;  // declared first: by whom, lines
   std::map<BarrierKey, Barrier> barriers_;
   KeyValueStore store_;

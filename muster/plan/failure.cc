@@ -14,6 +14,7 @@ std::string readable_task(std::string_view task) {
 
 std::string Failure::describe() const {
   const std::string where = place_of(phase, step);
+  if (task.empty()) return fmt::format("connections between tasks broke {}: {}", where, reason);
   if (kind == ErrorKind::kPeerLost)
     return fmt::format("{} was lost, last heard of {}: {}", readable_task(task), where, reason);
   if (kind == ErrorKind::kCancelled)

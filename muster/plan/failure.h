@@ -16,8 +16,8 @@ namespace muster::inline v0_1::plan {
 MUSTER_PART_EXPORT std::string readable_task(std::string_view task);
 
 struct MUSTER_PART_EXPORT Failure {
-  std::string task{};
-  int rank = -1;  // -1: not a member of the group
+  std::string task{};  // "": connections between tasks broke, and no task is lost
+  int rank = -1;       // -1: not a member of the group
   ErrorKind kind = ErrorKind::kPeerLost;
   std::string reason{};
   int64_t step = -1;  // -1: no step yet

@@ -13,11 +13,12 @@
 namespace muster::inline v0_1::internal {
 
 ElasticMember::ElasticMember(const distribute::StartOptions& start, Engine& engine, RunSaves& saves,
-                             Attempt& attempt)
+                             NonFiniteSteps& non_finite, Attempt& attempt)
     : run_(*start.elastic),
       num_workers_(start.cluster.num_workers),
       engine_(engine),
       saves_(saves),
+      non_finite_(non_finite),
       attempt_(attempt) {}
 
 bool ElasticMember::continue_from_memory() {
@@ -45,7 +46,12 @@ void ElasticMember::check_divided(const distribute::ReplicaInput& input) {
 void ElasticMember::begin_group() {
   attempt_.in_step = true;
   begun_at_ = engine_.step();
-  in_memory_ ? saves_.begin(attempt_.memory.saves) : saves_.begin(engine_.step());
+  if (in_memory_) {
+    saves_.begin(attempt_.memory.saves);
+    non_finite_.continue_from(attempt_.memory.skipped_steps, attempt_.memory.roll_backs);
+  } else {
+    saves_.begin(engine_.step());
+  }
   if (attempt_.first_step < 0) attempt_.first_step = engine_.step();
   const distribute::Replica& replica = engine_.replica();
   if (!replica.is_chief()) return;
@@ -102,6 +108,8 @@ void ElasticMember::remember_state(const std::map<std::string, Tensor>& tensors,
   memory.epoch = run_.epoch();
   memory.saves = saves_.marks();
   memory.last_step = last_step;
+  memory.skipped_steps = non_finite_.skipped();
+  memory.roll_backs = non_finite_.roll_backs();
   memory.state = remember(engine_, tensors, position, epoch);
 }
 

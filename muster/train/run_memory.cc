@@ -29,7 +29,9 @@ json describe(const RunMemory& memory) {
           {"inputs", memory.state->inputs},
           {"saved_step", memory.saves.saved_step},
           {"tried_step", memory.saves.tried_step},
-          {"last_step", memory.last_step}};
+          {"last_step", memory.last_step},
+          {"skipped_steps", memory.skipped_steps},
+          {"roll_backs", memory.roll_backs}};
 }
 
 json describe_tensors(const Checkpoint& state) {
@@ -102,6 +104,8 @@ bool continue_from_memory(Engine& engine, RunMemory& mine) {
   mine.saves.saved_step = of.at("saved_step").get<int64_t>();
   mine.saves.tried_step = of.at("tried_step").get<int64_t>();
   mine.last_step = of.at("last_step").get<int64_t>();
+  mine.skipped_steps = of.at("skipped_steps").get<int64_t>();
+  mine.roll_backs = of.at("roll_backs").get<int64_t>();
   engine.continue_from(state, "the state in memory", /*whole=*/true);
   return true;
 }

@@ -57,7 +57,8 @@ class Run final : public RunCourse {
         profile_(replica, trace_, clock_),
         saves_(saves_of(options), replica, *pace_, clock_, engine_.step()),
         driver_(engine_, *pace_, saves_, *this, clock_) {
-    if (options.start.elastic) elastic_.emplace(options.start, engine_, saves_, *attempt);
+    if (options.start.elastic)
+      elastic_.emplace(options.start, engine_, saves_, non_finite_, *attempt);
   }
 
   TrainResult operator()(const InputFn& input_fn) {

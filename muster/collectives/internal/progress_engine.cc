@@ -429,7 +429,8 @@ bool ProgressEngine::gone(int peer, const Operation& operation) const {
   return page(peer).gone.load() != 0 && owes(peer, operation);
 }
 
-// Throws when a rank that has not completed `operation` has left, or its process has ended.
+// Throws when a rank that has not completed `operation` has left, or its socket is closed, which is
+// usually the end of its process.
 void ProgressEngine::check_members(const Operation& operation) {
   const auto now = steady_clock::now();
   const bool look = !between_threads_ && now - checked_ >= kCheck;
@@ -444,7 +445,7 @@ void ProgressEngine::check_members(const Operation& operation) {
     } else if (closed && owes(r, operation)) {
       throw Error(
           ErrorKind::kPeerLost,
-          fmt::format("{}: lost rank {}: its process has ended", place(operation), shown(r)),
+          fmt::format("{}: lost rank {}: its socket was closed", place(operation), shown(r)),
           "see the output of that task for why it ended");
     }
   }

@@ -85,8 +85,10 @@ class Joining {
                                                .wait_seconds = wait},
                                               wait + kAnswerTimeout);
     reached_ = reply.ok();
-    if (reached_) answered_at_ = waited();
-    if (!reached_) {
+    if (reached_) {
+      answered_at_ = waited();
+      closed_since_.reset();
+    } else {
       // An unauthenticated peer there stays one.
       if (reply.error().kind() == ErrorKind::kInvalidArgument) throw reply.error();
       note_unreached(reply.error());
@@ -112,6 +114,7 @@ class Joining {
   }
 
   void note_unreached(const Error& error) {
+    if (error.kind() != ErrorKind::kTimeout && !closed_since_) closed_since_ = waited();
     silent_ = itself_ ? "" : options_.coordinator_task;
     // A name may appear in DNS together with its task; a wrong one never does.
     const bool unknown = error.kind() == ErrorKind::kNotFound;
@@ -134,9 +137,11 @@ class Joining {
   }
 
   void check_lost() const {
-    if (!options_.lost_timeout || !answered_at_ ||
-        waited() - *answered_at_ < *options_.lost_timeout)
-      return;
+    if (!options_.lost_timeout || !answered_at_) return;
+    const bool silent = waited() - *answered_at_ >= *options_.lost_timeout;
+    // As for members of a group: a process that has ended refuses connections at once.
+    const bool closed = closed_since_ && waited() - *closed_since_ >= options_.reconnect_timeout;
+    if (!silent && !closed) return;
     throw Error(
         ErrorKind::kUnavailable,
         fmt::format("{} was lost while {} waited to join its group: no answer from {} for "
@@ -215,8 +220,9 @@ class Joining {
   Clock& clock_;
   const TimePoint start_;
   double next_report_;
-  const bool itself_;                  // this task serves the coordinator
-  std::optional<double> answered_at_;  // when the coordinator answered last; 0: before
+  const bool itself_;                     // this task serves the coordinator
+  std::optional<double> answered_at_;     // when the coordinator answered last; 0: before
+  std::optional<double> closed_since_{};  // it does not accept connections
   bool reached_ = false;
   std::string missing_;
   std::string silent_;                 // one of them that has told nothing

@@ -279,10 +279,7 @@ class JoinedCluster final : public ClusterProcessGroup {
   void check_failure() const override { client_->check_failure(); }
 
   void await_failure(const std::function<bool()>& enough) const override {
-    const auto deadline = SteadyClock::now() + options_.heartbeat_timeout + std::chrono::seconds(2);
-    while (!client_->first_failure() && !enough() && SteadyClock::now() < deadline) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
+    await_failure(enough, [] {});
   }
 
   Error explain(const Error& error, const std::function<bool()>& enough) const override {
@@ -293,14 +290,33 @@ class JoinedCluster final : public ClusterProcessGroup {
     }
     if (error.kind() == ErrorKind::kTimeout) return with_who_is_missing(error);
     // A connection breaks at once when a peer dies; who died and why is known when the coordinator
-    // has noticed.
-    await_failure(enough);
+    // has noticed. In an elastic run all may live, and go on once the coordinator knows that.
+    const bool reports = elastic_ && error.kind() == ErrorKind::kPeerLost;
+    await_failure(enough, [&] {
+      if (reports) client_->report_lost_connection(error.message());
+    });
     note_failure();
     const auto failure = client_->first_failure();
     return failure ? control::to_error(*failure) : error;
   }
 
  private:
+  // Calls `report` while it waits: again and again, because a report may be lost too.
+  void await_failure(const std::function<bool()>& enough,
+                     const std::function<void()>& report) const {
+    constexpr auto kReportEvery = std::chrono::seconds(1);
+    constexpr auto kLook = std::chrono::milliseconds(20);
+    const auto deadline = SteadyClock::now() + options_.heartbeat_timeout + std::chrono::seconds(2);
+    auto next_report = SteadyClock::now() + kLook;
+    while (!client_->first_failure() && !enough() && SteadyClock::now() < deadline) {
+      if (SteadyClock::now() >= next_report) {
+        next_report = SteadyClock::now() + kReportEvery;
+        report();
+      }
+      std::this_thread::sleep_for(kLook);
+    }
+  }
+
   void note_failure() const {
     if (const auto failure = elastic_ ? client_->first_failure() : std::nullopt)
       elastic_->note_failure(*failure);

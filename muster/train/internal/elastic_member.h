@@ -17,6 +17,7 @@
 #include "muster/distribute/start_options.h"
 #include "muster/train/engine.h"
 #include "muster/train/internal/example_audit.h"
+#include "muster/train/internal/non_finite_steps.h"
 #include "muster/train/internal/train_replica.h"
 #include "muster/train/run_saves.h"
 
@@ -26,7 +27,7 @@ class ElasticMember {
  public:
   // All outlive it. REQUIRES: `start` has an elastic run.
   ElasticMember(const distribute::StartOptions& start, Engine& engine, RunSaves& saves,
-                Attempt& attempt);
+                NonFiniteSteps& non_finite, Attempt& attempt);
 
   // --- when the group begins ---
   // Takes the state of the workers that have trained before, if one of them has any; all replicas
@@ -71,6 +72,7 @@ class ElasticMember {
   const int num_workers_;  // of the cluster
   Engine& engine_;
   RunSaves& saves_;
+  NonFiniteSteps& non_finite_;
   Attempt& attempt_;
   bool in_memory_ = false;
   int64_t begun_at_ = 0;        // the step after which the group began

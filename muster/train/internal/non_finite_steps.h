@@ -19,6 +19,11 @@ class NonFiniteSteps {
   // Both outlive it.
   NonFiniteSteps(const TrainerOptions& options, Engine& engine);
 
+  // The run has skipped, and rolled back, so many steps before.
+  void continue_from(int64_t skipped, int64_t roll_backs) {
+    skipped_ = skipped;
+    roll_backs_ = roll_backs;
+  }
   // Called before the first batch of every step: values that a forward pass writes by itself, such
   // as statistics of batches, can be restored.
   void begin_step();

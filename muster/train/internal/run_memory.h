@@ -23,6 +23,9 @@ struct RunMemory {
   std::shared_ptr<const Checkpoint> state = nullptr;
   SaveTimer::Marks saves{};  // of the run's last save
   int64_t last_step = -1;    // at which the run ends, as TrainerOptions::max_steps; -1: its input
+  // Of the run so far, for its non_finite_limit.
+  int64_t skipped_steps = 0;
+  int64_t roll_backs = 0;
 };
 
 // The step after which `engine` stands, with its state and the position `inputs` of its data, which
@@ -33,8 +36,8 @@ std::shared_ptr<const Checkpoint> remember(const Engine& engine,
 
 // All replicas call it together, each with what it has. The state that find_donor() chooses becomes
 // that from which `engine` continues: find_checkpoint() is not needed then. False when none has a
-// state. `mine` gets the marks and the last step that come with it. A state of another chief's
-// process is forgotten.
+// state. `mine` gets the marks, the last step and the counts that come with it. A state of another
+// chief's process is forgotten.
 bool continue_from_memory(Engine& engine, RunMemory& mine);
 
 }  // namespace muster::inline v0_1::internal
