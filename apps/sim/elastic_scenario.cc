@@ -106,6 +106,7 @@ class ElasticWorld : private GroupStage {
     std::map<int64_t, std::set<int>> come{};  // by step
     std::map<int64_t, ElasticState> made{};   // by step
     std::optional<int64_t> last{};            // the step after which it ends for newcomers
+    bool broken = false;                      // collectives of its members find no connection
   };
   using GroupId = std::pair<size_t, int64_t>;
 
@@ -119,6 +120,11 @@ class ElasticWorld : private GroupStage {
       task(other).done = false;
       start_later(other, 0.5, 4);
     }
+  }
+
+  void disconnected(int rank) override {
+    if (const auto in = in_group_.find(rank); in != in_group_.end())
+      groups_[in->second].broken = true;
   }
 
   void train(int rank, Stage::Process& process) override {
@@ -181,6 +187,7 @@ class ElasticWorld : private GroupStage {
       note(fmt::format("group {} of coordinator {} has the ranks {}", id.second, id.first, ranks));
     }
     member.run.begin_group(client.epoch(), {ranks});
+    in_group_[rank] = id;
     ElasticState state = begin_state(rank, client, group, member);
     if (stage_.over()) return true;
     member.remembered.epoch = member.run.epoch();
@@ -195,7 +202,7 @@ class ElasticWorld : private GroupStage {
         require(!group.last, "a group ends after the step in which a worker has come");
         group.last = state.step + 1;
       }
-      make_step(rank, client, id, group, state);
+      make_step(rank, process, client, id, group, state);
       if (stage_.over()) return true;
       member.remembered.step = state.step;
       member.state = state;
@@ -252,8 +259,23 @@ class ElasticWorld : private GroupStage {
     return state;
   }
 
-  void make_step(int rank, CoordinatorClient& client, const GroupId& id, Group& group,
-                 ElasticState& state) {
+  // As JoinedCluster::explain() reports a collective that lost a connection: throws what the
+  // coordinator says of it.
+  void report_broken(int rank, Stage::Process& process, CoordinatorClient& client) {
+    const Waiting waits(*this, rank);
+    while (!client.first_failure()) {
+      client.report_lost_connection("a collective lost a connection");
+      for (int look = 0; look < 10 && !client.first_failure(); ++look) {
+        process.sleep_for(from_seconds(0.1));
+        if (stage_.over()) return;
+      }
+    }
+    client.check_failure();
+  }
+
+  void make_step(int rank, Stage::Process& process, CoordinatorClient& client, const GroupId& id,
+                 Group& group, ElasticState& state) {
+    if (group.broken) return report_broken(rank, process, client);
     auto& come = group.come[state.step];
     come.insert(rank);
     pass_barrier(rank, client, "step");
@@ -283,7 +305,8 @@ class ElasticWorld : private GroupStage {
   const ElasticScenario::Planted& planted_;
   uint64_t incarnations_ = 0;
   std::map<GroupId, Group> groups_;
-  GroupId active_{};  // the last that made a step
+  std::map<int, GroupId> in_group_;  // the last one of each rank
+  GroupId active_{};                 // the last that made a step
   int64_t last_epoch_ = -1;
   ElasticState saved_{};
 };

@@ -29,6 +29,11 @@ TEST(ElasticScenario, FindsAWorkerThatSkipsExamples) {
                  HasSubstr("each example is in the weights once"));
 }
 
+TEST(ElasticScenario, FindsACoordinatorThatIgnoresLostConnections) {
+  expect_failure(ElasticScenario({.coordinator = {.ignores_reports = true}}), 100,
+                 HasSubstr("no wait is longer than its bound"));
+}
+
 TEST(ElasticScenario, FindsAGroupThatIgnoresNewcomers) {
   expect_failure(ElasticScenario({.ignores_newcomers = true}), 200,
                  HasSubstr("a group ends after the step in which a worker has come"));

@@ -51,7 +51,10 @@ class GroupStage::WrongCoordinator : public net::CoordinatorHandler {
   net::Reply store(const net::StoreRequest& request, const net::Call& call) override {
     return right_.store(request, call);
   }
-  net::Reply fail(const net::FailRequest& request) override { return right_.fail(request); }
+  net::Reply fail(const net::FailRequest& request) override {
+    if (planted_.ignores_reports && request.kind == ErrorKind::kPeerLost) return {};
+    return right_.fail(request);
+  }
   net::Reply goodbye(const net::GoodbyeRequest& request) override {
     return right_.goodbye(request);
   }
@@ -141,8 +144,9 @@ void GroupStage::start_server() {
     options.group.roster.push_back({name_of(rank), fmt::format("10.0.0.{}:2222", rank)});
   Coordinator& coordinator = coordinators_.emplace_back(options, process);
   net::CoordinatorHandler* handler = &coordinator;
-  if (options_.planted.barriers_open_early || options_.planted.hides_failures) {
-    wrong_.push_back(std::make_unique<WrongCoordinator>(coordinator, options_.planted));
+  const PlantedCoordinator& planted = options_.planted;
+  if (planted.barriers_open_early || planted.hides_failures || planted.ignores_reports) {
+    wrong_.push_back(std::make_unique<WrongCoordinator>(coordinator, planted));
     handler = wrong_.back().get();
   }
   if (network_ == nullptr)
@@ -178,6 +182,7 @@ void GroupStage::strike(const Fault& fault) {
       // None of its threads gets a turn any more, and its connections close.
       it.process->freeze_until(TimePoint::max());
       network_->disconnect(it.process->number());
+      disconnected(rank);
       end_process(rank);
       break;
     case kMemberStands:
@@ -189,10 +194,20 @@ void GroupStage::strike(const Fault& fault) {
       break;
     default:
       network_->disconnect(it.process->number());
+      disconnected(rank);
   }
 }
 
 // --- a task ---
+
+GroupStage::Waiting::Waiting(GroupStage& stage, int rank)
+    : task_(stage.task(rank)), life_(task_.life) {
+  task_.waits_since = stage.stage_.simulated.seconds();
+}
+
+GroupStage::Waiting::~Waiting() {
+  if (task_.life == life_) task_.waits_since.reset();
+}
 
 control::JoinOptions GroupStage::join_options(int rank, Stage::Process& process) {
   return {
@@ -211,16 +226,7 @@ control::JoinOptions GroupStage::join_options(int rank, Stage::Process& process)
 
 void GroupStage::pass_barrier(int rank, control::CoordinatorClient& client,
                               const std::string& name) {
-  const int life = task(rank).life;
-  task(rank).waits_since = stage_.simulated.seconds();
-  // Also when it throws; the process may have been replaced meanwhile.
-  struct Passed {
-    Task& task;
-    const int life;
-    ~Passed() {
-      if (task.life == life) task.waits_since.reset();
-    }
-  } const passed{task(rank), life};
+  const Waiting waits(*this, rank);
   client.barrier(name);
 }
 

@@ -25,6 +25,7 @@ namespace muster::sim {
 struct PlantedCoordinator {
   bool barriers_open_early = false;  // now and then a barrier lets a member through at once
   bool hides_failures = false;       // members do not hear that their group has failed
+  bool ignores_reports = false;      // of members that have lost a connection
 };
 
 class GroupStage {
@@ -47,6 +48,8 @@ class GroupStage {
   virtual void train(int rank, Stage::Process& process) = 0;
   // A process of the task has ended: starts another one if there must be one.
   virtual void ended(int rank) = 0;
+  // The connections of the task close, to other tasks too: it lives, or has died.
+  virtual void disconnected(int rank) { (void)rank; }
 
   struct Task {
     Stage::Process* process = nullptr;
@@ -75,7 +78,19 @@ class GroupStage {
   control::Coordinator& coordinator() { return coordinators_.back(); }
   // Processes of the chief so far.
   size_t coordinators() const { return coordinators_.size(); }
-  // A barrier of the task's client; check_waits() sees how long it takes.
+  // While one lives, the task waits for others, and check_waits() sees how long.
+  class Waiting {
+   public:
+    Waiting(GroupStage& stage, int rank);
+    ~Waiting();
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
+
+   private:
+    Task& task_;
+    const int life_;  // the process may be replaced meanwhile
+  };
+  // A barrier of the task's client.
   void pass_barrier(int rank, control::CoordinatorClient& client, const std::string& name);
   void note(const std::string& line) {
     if (stage_.keeps_trace()) stage_.note(line);

@@ -86,8 +86,13 @@ int64_t ReplicaInput::remaining_over_all() {
 }
 
 json ReplicaInput::save() {
-  const json position = batches_.save();
-  if (!by_process_) return {{"dealt_by", "muster"}, {"position", position}};
+  json position = batches_.save();
+  if (!by_process_) {
+    json state = json::object();
+    state["dealt_by"] = "muster";
+    state["position"] = std::move(position);
+    return state;
+  }
   // One for each process: its replicas have the same.
   json positions = json::array();
   const std::string mine = replica_.place().local == 0 ? position.dump() : "";

@@ -9,6 +9,7 @@
 
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
+#include "muster/estimator/internal/flawed_data.h"
 #include "muster/estimator/testing/test_model.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/run_ranks.h"
@@ -242,6 +243,28 @@ TEST_F(ElasticTest, WorkersOfSeveralReplicasGoOnToo) {
   const Tensor uses = latest(model_dir).tensors.at("uses");
   EXPECT_NEAR(uses.min().item<double>(), 2, 1e-4);
   EXPECT_NEAR(uses.max().item<double>(), 2, 1e-4);
+}
+
+// One step is skipped before worker 1 is lost, another one after it.
+TEST_F(ElasticTest, TheLimitOfNonFiniteStepsHoldsOverChanges) {
+  min_workers = 1;
+  const LocalCluster cluster(2);
+  testing::run_ranks(2, [&](int rank) {
+    RunConfig run = config(cluster, rank);
+    run.non_finite = NonFinitePolicy::kSkip;
+    run.non_finite_limit = 1;
+    Estimator estimator(testing::batch_normalized, run);
+    const auto hook = std::make_shared<ScriptedHook>();
+    hook->at_step = [&](int64_t step) {
+      if (rank == 1 && step == 3) be_lost();
+    };
+    const Error error = error_of([&] {
+      estimator.train(testing::flawed_batches({}, {1, 6}), {.hooks = {hook}});
+    });
+    if (rank == 1) return;
+    EXPECT_EQ(error.kind(), ErrorKind::kNonFinite);
+    EXPECT_THAT(error.message(), HasSubstr("it is number 2 of this run"));
+  });
 }
 
 // A run that something else than its steps ends.

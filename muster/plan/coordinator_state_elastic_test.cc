@@ -70,6 +70,45 @@ TEST(ElasticGroup, AfterALossTheSurvivorsAreTheNextOneAtOnce) {
   EXPECT_FALSE(state.first_failure());
 }
 
+// No member is lost: all have reported a lost connection, or time enough has passed.
+TEST(ElasticGroup, AfterLostConnectionsAllMembersAreTheNextOne) {
+  CoordinatorState state = elastic_group(3, 2);
+  for (const int rank : {0, 1, 2}) (void)state.heartbeat(caller(rank), Phase::kTraining, 5, 1);
+  state.report_lost_connection(caller(1), "cut", 2);
+  state.report_lost_connection(caller(0), "cut too", 2);
+  EXPECT_FALSE(state.first_failure());
+  state.report_lost_connection(caller(2), "cut too", 2);
+  ASSERT_TRUE(state.first_failure());
+  EXPECT_EQ(state.first_failure()->describe(),
+            "connections between tasks broke at step 5 (training): cut");
+  (void)come_again(state, 3, 1, 2, 2.1);
+  EXPECT_EQ(come_again(state, 3, 0, 2, 2.1).state, State::kWaiting) << "worker 1 is awaited";
+  EXPECT_EQ(come_again(state, 3, 2, 2, 2.2).state, State::kReady);
+  EXPECT_THAT(state.group(), ElementsAre(0, 1, 2));
+
+  // The next group begins without these reports; worker 1 is in a long step.
+  state.report_lost_connection(caller(0, 2), "cut", 3);
+  state.report_lost_connection(caller(1, 2), "cut", 3);
+  state.tick(3.5);
+  EXPECT_FALSE(state.first_failure());
+  state.tick(3.7);
+  ASSERT_TRUE(state.first_failure());
+  EXPECT_EQ(state.first_failure()->task, "");
+}
+
+TEST(ElasticGroup, AMemberThatIsFoundLostIsTheCauseOfLostConnections) {
+  CoordinatorState state = elastic_group(3, 2);
+  state.connected(caller(2));
+  state.report_lost_connection(caller(0), "cut", 1);
+  state.report_lost_connection(caller(1), "cut", 1);
+  state.disconnected(caller(2), 1.1);
+  state.tick(1.3);
+  EXPECT_FALSE(state.first_failure());
+  state.tick(1.5);
+  ASSERT_TRUE(state.first_failure());
+  EXPECT_EQ(state.first_failure()->task, "worker:1");
+}
+
 TEST(ElasticGroup, BarriersAndTheEndCountItsMembers) {
   CoordinatorState state = elastic_group(3, 1);
   state.fail(caller(2), ErrorKind::kPeerLost, "gone");
@@ -190,8 +229,8 @@ TEST(ElasticGroup, BoundsThatContradictAreRefused) {
 
 // --- random histories ---
 
-// Processes of a few slots that die, start again, stand still and lose connections, next to a chief
-// that lives. What must hold:
+// Processes of a few slots that die, start again, stand still and lose connections, to the chief or
+// to each other, next to a chief that lives. What must hold:
 // - a group has the chief, the minimum, and only processes that asked to join,
 // - no process is in two epochs, and a live one that is in the present epoch is in its group,
 // - when faults end, soon all live processes are in one group.
@@ -250,13 +289,16 @@ class ElasticHistory {
     const auto found = std::ranges::find_if(
         processes_, [&](const Process& one) { return one.lives && one.rank == rank; });
     if (found == processes_.end()) return start(rank);
-    switch (draw(4)) {
+    switch (draw(5)) {
       case 0:
         found->still_until = now_ + draw(12);
         break;
       case 1:
         end_connection(*found);  // and comes back with its next look
         found->still_until = now_ + draw(10) * 0.1;
+        break;
+      case 2:
+        broken_epoch_ = found->epoch;
         break;
       default:
         found->lives = false;
@@ -286,6 +328,8 @@ class ElasticHistory {
       return join_again(process);
     }
     ASSERT_EQ(process.epoch, state_.epoch()) << "two epochs are active";
+    if (process.epoch == broken_epoch_)
+      state_.report_lost_connection(process.who(), "a collective", now_);
     ASSERT_TRUE(state_.group().contains(process.rank));
     // The chief sees newcomers, and all learn of it in the next step that all of them make.
     const auto members = std::ranges::count_if(
@@ -332,6 +376,7 @@ class ElasticHistory {
   const int tasks_, least_;
   double now_ = 0;
   uint64_t incarnations_ = 0;
+  int64_t broken_epoch_ = -1;  // the group whose members have lost connections
   std::deque<Process> processes_;
   CoordinatorState state_;
 };

@@ -131,7 +131,8 @@ void continue_at(const Engine& engine, ReplicaInput& input, const std::string& p
 }
 
 json positions_of(ReplicaInput& input, int64_t examples_of_step) {
-  json inputs{{"train", input.save()}};
+  json inputs = json::object();
+  inputs["train"] = input.save();
   if (examples_of_step > 0) inputs["trained_with"] = {{"examples_per_step", examples_of_step}};
   return inputs;
 }

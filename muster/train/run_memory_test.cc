@@ -28,7 +28,9 @@ RunMemory memory_of(int64_t epoch, int64_t step, const Tensor& weights) {
           .epoch = epoch,
           .state = std::move(state),
           .saves = {.saved_step = step - 1, .tried_step = step - 1},
-          .last_step = 100};
+          .last_step = 100,
+          .skipped_steps = 2,
+          .roll_backs = 1};
 }
 
 // What each of three replicas has of the weights after they joined with `memories`.
@@ -82,6 +84,8 @@ TEST(RunMemory, TheHighestStepOfTheLastGroupCountsWhoeverHasIt) {
   for (const RunMemory& each : memories) {
     EXPECT_EQ(each.saves.saved_step, 7);
     EXPECT_EQ(each.last_step, 100);
+    EXPECT_EQ(each.skipped_steps, 2);
+    EXPECT_EQ(each.roll_backs, 1);
   }
 }
 

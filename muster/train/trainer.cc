@@ -117,8 +117,8 @@ TrainResult train_elastic(const ModelFn& model_fn, const InputFn& input_fn,
         if (began && !formed) tell_hooks(options, error);
         throw;
       }
-      log::warning(fmt::format("{}; the run continues with the other workers, from their memory",
-                               error.message()));
+      log::warning(
+          fmt::format("{}; the run continues, from the memory of its workers", error.message()));
     }
     // The state that goes on has the position of its data.
     again.restart_input = false;

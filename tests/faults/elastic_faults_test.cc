@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "tests/end_to_end/program.h"
+#include "tests/faults/blow.h"
 
 namespace muster::testing {
 namespace {
@@ -216,6 +217,27 @@ TEST_F(GatedElasticTest, AWorkerThatIsAskedToStopLeavesTheOthers) {
                     HasSubstr("worker 1: exit code 143; the run continues with"),
                     HasSubstr("elastic: 2 of 3 workers train from step ")));
   EXPECT_TRUE(has_checkpoint(model_, kLastStep));
+}
+
+// The same workers go on, without one of them being lost: after a cut of a worker, and of the
+// chief.
+TEST_F(GatedElasticTest, ATaskWhoseConnectionsAreCutStaysInTheRun) {
+  start({"--workers=2:3"}, {{"FAULT_AUDIT", "1"}, {"MUSTER_TRANSPORT", "shared_memory"}});
+  // A collective of one of the next two steps finds the cut. The chief may not make the first of
+  // these by itself, but take it from another worker.
+  int64_t step = 6;
+  for (const int index : {1, 0}) {
+    cut_connections(program_->task("worker", index));
+    open(step, step + 1);
+    step += 2;
+    program_->wait_for(fmt::format("gate: {}", step));
+  }
+  open(step, kLastStep);
+  EXPECT_EQ(program_->wait(), 0) << program_->output();
+  EXPECT_THAT(program_->output(), HasSubstr("connections between tasks broke at step "));
+  EXPECT_EQ(times("elastic: 3 of 3 workers train from step "), 3) << program_->output();
+  EXPECT_TRUE(has_checkpoint(model_, kLastStep));
+  EXPECT_EQ(run({binary("muster"), "audit", model_}).code, 0);
 }
 
 TEST_F(GatedElasticTest, FewerThanTheMinimumAreEnded) {

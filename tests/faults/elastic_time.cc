@@ -1,5 +1,6 @@
 // Measures the seconds from the SIGKILL of one of four workers to the next step of the run: of an
-// elastic run, and of one that `muster run` starts again; with --torchrun=PYTHON also of a small
+// elastic run, and of one that `muster run` starts again; and from a cut of all connections of a
+// task of an elastic run, another worker or the chief. With --torchrun=PYTHON also of a small
 // program of PyTorch, whose workers torchrun starts again. They take turns, and medians are
 // printed. With --phases it strikes one of three workers in each phase, and prints a table: the
 // seconds until the others train without it, and how the run ends. With --ettr it kills a worker
@@ -24,6 +25,7 @@
 #include "muster/base/error.h"
 #include "muster/base/random.h"
 #include "tests/end_to_end/program.h"
+#include "tests/faults/blow.h"
 
 namespace muster::testing {
 namespace {
@@ -48,14 +50,16 @@ std::optional<double> made_after(const std::string& output, const std::string& t
   return std::stod(output.substr(output.find(" at ", at) + 4));
 }
 
-// Kills `victim` of a program that makes steps, and waits for the first step after the line `text`
-// was printed for the `number`-th time.
+void kill_task(pid_t process) { ::kill(process, SIGKILL); }
+
+// Strikes `victim` of a program that makes steps, and waits for the first step after the line
+// `text` was printed for the `number`-th time.
 double measure(Program& program, const std::function<pid_t()>& victim, const std::string& text,
-               int number) {
+               int number, const std::function<void(pid_t)>& strike = kill_task) {
   constexpr auto kLook = std::chrono::milliseconds(5);
   program.wait_for(std::string(kMade) + "30 at ");
   const double begin = now();
-  ::kill(victim(), SIGKILL);
+  strike(victim());
   for (;;) {
     if (const auto made = made_after(program.output(), text, number)) return *made - begin;
     if (!program.running())
@@ -64,13 +68,14 @@ double measure(Program& program, const std::function<pid_t()>& victim, const std
   }
 }
 
-double of_muster(const Words& options, const std::string& text, int number) {
+double of_muster(const Words& options, const std::string& text, int number, int index = 2,
+                 const std::function<void(pid_t)>& strike = kill_task) {
   const TempDirectory directory;
   Program program(
       muster_run(options, {binary("fault_victim"), "--model_dir=" + directory / "model"}),
       {{"FAULT_STEPS", "100000"}});
   return measure(
-      program, [&] { return program.task("worker", 2); }, text, number);
+      program, [&] { return program.task("worker", index); }, text, number, strike);
 }
 
 double of_torchrun(const std::string& python) {
@@ -209,12 +214,18 @@ int main_of(int argc, char** argv) {
   for (int round = 0; round < rounds; ++round) {
     seconds["muster, elastic"].push_back(
         of_muster({"--workers=2:4"}, "elastic: 3 of 4 workers train", 1));
+    const auto cut = [&](int index) {
+      return of_muster({"--workers=2:4"}, "elastic: 4 of 4 workers train", 2, index,
+                       [](pid_t process) { cut_connections(process); });
+    };
+    seconds["muster, elastic, a worker cut"].push_back(cut(2));
+    seconds["muster, elastic, the chief cut"].push_back(cut(0));
     seconds["muster, restarted"].push_back(
         of_muster({"--workers=4", "--restart=1"}, "starting all tasks again", 1));
     if (!python.empty()) seconds["torchrun, restarted"].push_back(of_torchrun(python));
   }
   for (const auto& [name, values] : seconds) {
-    std::printf("%-20s %6.2f s (median of %d, %.2f to %.2f)\n", name.c_str(), median(values),
+    std::printf("%-30s %6.2f s (median of %d, %.2f to %.2f)\n", name.c_str(), median(values),
                 rounds, *std::ranges::min_element(values), *std::ranges::max_element(values));
   }
   return 0;

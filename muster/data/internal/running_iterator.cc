@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "muster/base/error.h"
 #include "muster/data/internal/identity.h"
 #include "muster/data/internal/open.h"
@@ -30,10 +32,12 @@ class RunningIterator final : public Iterator {
   }
 
   json save() const override {
-    json state{{"format", kFormat},
-               {"seed", run_.seed()},
-               {"pipeline", stream_->identity()},
-               {"position", saved()}};
+    // An elastic run calls this in each step, and lists of initializers would copy their values.
+    json state = json::object();
+    state["format"] = kFormat;
+    state["seed"] = run_.seed();
+    state["pipeline"] = identity();
+    state["position"] = saved();
     if (pass_ != 0) state["pass"] = pass_;
     return state;
   }
@@ -52,7 +56,7 @@ class RunningIterator final : public Iterator {
           fmt::format("this is not a saved input position: {}", state.dump().substr(0, 200)),
           fmt::format("a position has \"format\": \"{}\"", kFormat));
     }
-    check_identity(state["pipeline"], stream_->identity());
+    check_identity(state["pipeline"], identity());
     IteratorState numbers;
     for (const json& number : state["position"]) {
       if (!number.is_number_integer()) {
@@ -122,6 +126,12 @@ class RunningIterator final : public Iterator {
                     numbers.size(), node_->description));
   }
 
+  // It never changes.
+  const json& identity() const {
+    if (!identity_) identity_ = stream_->identity();
+    return *identity_;
+  }
+
   IteratorState saved() const {
     IteratorState numbers;
     stream_->save(numbers);
@@ -132,6 +142,7 @@ class RunningIterator final : public Iterator {
   Run run_;
   std::unique_ptr<Stream<StreamElement>> stream_;
   int64_t pass_;
+  mutable std::optional<json> identity_;
   StreamElement item_;
 };
 
