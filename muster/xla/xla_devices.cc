@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "muster/xla/own_functions.h"
 #include "muster/xla/python_interpreter.h"
 
 namespace muster::inline v0_1::xla {
@@ -15,9 +16,6 @@ namespace {
 constexpr const char* kSource = R"py(
 import os
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # XLA warns with each program that it compiles
-# XLA's copy of oneDNN compiles its matrix products in a function that LibTorch has too. In a program that links LibTorch
-# the linker takes LibTorch's, so XLA would compute by oneDNN's plain loops. Eigen's own products are twice as fast.
-os.environ.setdefault("TENSORFLOW_USE_CUSTOM_CONTRACTION_KERNEL", "0")
 import torch
 import torch_xla
 import torch_xla.debug.metrics
@@ -91,7 +89,12 @@ def seed(packed):
 
 class XlaDevices final : public DeviceLibrary {
  public:
-  explicit XlaDevices(const PythonInstallation& python) : python_(python, kSource) {}
+  explicit XlaDevices(const PythonInstallation& python) : python_(python, kSource) {
+    // LibTorch and torch_xla have a copy of oneDNN each, whose functions have the same names. In a
+    // program that links LibTorch the dynamic linker takes LibTorch's. Then oneDNN of torch_xla
+    // never compiles its matrix products, and computes them in plain loops.
+    bind_own_functions("_XLAC", "4dnnl4impl");
+  }
 
   int count() override {
     // It does not change, and core asks for each device that a program names.

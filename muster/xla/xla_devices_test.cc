@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -15,6 +16,7 @@
 #include "muster/tensor/device.h"
 #include "muster/tensor/device_copier.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/xla/own_functions.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -85,6 +87,12 @@ TEST_F(XlaDevicesTest, AnAsyncScalarIsReadLate) {
   const Tensor sum = torch::ones({7}).to(device_).sum();
   const AsyncScalar late(sum);
   EXPECT_EQ(late.value(), 7);
+}
+
+// Otherwise XLA's CPU device computes matrix products in plain loops.
+TEST_F(XlaDevicesTest, OneDnnOfXlaUsesItsOwnFunctions) {
+  EXPECT_EQ(xla::bind_own_functions("_XLAC", "4dnnl4impl"), 0) << "references were bound elsewhere";
+  EXPECT_THROW(xla::bind_own_functions("_NONE", "4dnnl4impl"), std::runtime_error);
 }
 
 TEST_F(XlaDevicesTest, OtherThreadsMayUseThem) {
