@@ -8,6 +8,7 @@
 #include <muster/muster.h>
 #include <torch/types.h>
 
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 using namespace muster;
@@ -43,6 +44,7 @@ Dataset rows(int64_t count, uint64_t seed) {
 
 int main(int argc, char** argv) {
   std::string strategy = "mirrored:2";
+  int64_t predict = 0;
   return run_main(
       argc, argv,
       [&](const Flags& flags) {
@@ -62,7 +64,12 @@ int main(int argc, char** argv) {
         const auto result = train_and_evaluate(
             classifier, {.input_fn = train_input, .max_steps = flags.max_steps.value_or(100)},
             {.input_fn = [&] { return test.batch(100); }, .steps = std::nullopt});
-        if (result) print_result(*result);
+        if (!result) return;
+        print_result(*result);
+        if (predict == 0) return;
+        Predictions predictions = classifier.predict([&] { return test.take(predict).batch(100); });
+        while (const auto row = predictions.next())
+          std::printf("class: %d\n", row->at("class").item<int>());
       },
       {.description = "Trains a small classifier on several replicas of one process.",
        .examples = "Examples:\n"
@@ -72,5 +79,9 @@ int main(int argc, char** argv) {
                    "  PJRT_DEVICE=CPU mirrored --model_dir=chips --strategy=tpu\n",
        .defaults = {.model_dir = "mirrored", .batch_size = 64, .learning_rate = 0.01},
        .uses = {"model_dir", "max_steps", "batch_size", "learning_rate", "seed"},
-       .flags = {{"strategy", &strategy, "one_device, mirrored:N, multi_worker or tpu"}}});
+       .flags = {{"strategy", &strategy, "one_device, mirrored:N, multi_worker or tpu"},
+                 {"predict",
+                  &predict,
+                  "number of test examples whose classes it prints at the end",
+                  {.at_least = 0}}}});
 }

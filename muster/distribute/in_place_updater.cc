@@ -1,11 +1,14 @@
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "muster/distribute/internal/backward.h"
 #include "muster/distribute/internal/finite_penalty.h"
 #include "muster/distribute/internal/flat_gradients.h"
+#include "muster/distribute/internal/late_loss.h"
 #include "muster/distribute/updater.h"
 #include "muster/tensor/libtorch.h"
 
@@ -14,7 +17,33 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-class InPlaceUpdater final : public Updater {
+// The state before an update that was recorded on a device of XLA, where old values are no copies.
+class StateBefore {
+ public:
+  explicit StateBefore(const FlatParameters& parameters) : now_(parameters.pieces()) {
+    for (const Tensor& piece : now_) before_.push_back(piece.detach().clone());
+  }
+
+  // Keeps the update if `finite`, a number on the device.
+  void keep_if(const Tensor& finite) {
+    for (size_t i = 0; i < now_.size(); ++i) {
+      if (!now_[i].is_xla()) continue;
+      now_[i].detach().copy_(torch::where(finite, now_[i], before_[i]));
+      before_[i].reset();  // or the program would return it
+    }
+  }
+  // The same for counters, which are on the CPU.
+  void put_back() const {
+    for (size_t i = 0; i < now_.size(); ++i) {
+      if (before_[i].defined()) now_[i].detach().copy_(before_[i]);
+    }
+  }
+
+ private:
+  std::vector<Tensor> now_, before_;
+};
+
+class InPlaceUpdater final : public Updater, public internal::LateLoss {
  public:
   InPlaceUpdater(ApplyGradients apply, std::function<void(FlatParameters&)> built)
       : apply_(std::move(apply)), built_(std::move(built)) {}
@@ -48,6 +77,10 @@ class InPlaceUpdater final : public Updater {
                                .stop = accumulated.stop,
                                .save = accumulated.save,
                                .profile_steps = accumulated.profile_steps}};
+    if (const auto later = std::exchange(later_, {}); later.read) {
+      updated.result.loss = update_before(train_op, later, updated.update);
+      return updated;
+    }
     if (!accumulated.has_data) return updated;
     const auto start = SteadyClock::now();
     const auto left_out = [&](double loss) {
@@ -84,6 +117,18 @@ class InPlaceUpdater final : public Updater {
     return updated;
   }
 
+  bool read_later(const optim::TrainOp& train_op, const Tensor& loss,
+                  std::function<double()> read) override {
+    const bool records = flat_ != nullptr && loss.is_xla() && parameters_->tables().size() == 0 &&
+                         train_op.updates.empty();
+    if (!records || !std::ranges::all_of(train_op.entries, [](const auto& entry) {
+          return entry.optimizer.transformations().empty() && !entry.optimizer.loss_scaling();
+        }))
+      return false;
+    later_ = {loss.detach(), std::move(read)};
+    return true;
+  }
+
   std::map<std::string, double> learning_rates() const override {
     return parameters_->learning_rates();
   }
@@ -91,6 +136,35 @@ class InPlaceUpdater final : public Updater {
   std::vector<Tensor> pieces() const override { return parameters_->pieces(); }
 
  private:
+  struct Later {
+    Tensor loss{};
+    std::function<double()> read{};
+  };
+
+  // Returns the loss, with penalty, of an update that is recorded before the loss is known.
+  double update_before(const optim::TrainOp& train_op, const Later& later, double& seconds) {
+    const torch::NoGradGuard no_grad;
+    const auto start = SteadyClock::now();
+    const Tensor penalty = regularization_loss(*table_);
+    parameters_->check_some_gradient_in_place(train_op);
+    StateBefore before(*parameters_);
+    flat_->take();
+    parameters_->update_flat(train_op, flat_->gradients(), flat_->used(), {}, 1.0);
+    Tensor finite = torch::isfinite(later.loss.reshape({}));
+    if (penalty.defined()) finite = finite & torch::isfinite(penalty.reshape({}));
+    before.keep_if(finite);
+    try {
+      double loss = later.read();
+      if (penalty.defined()) loss += internal::finite_penalty(penalty.item<double>());
+      parameters_->note_loss(loss);
+      seconds = std::chrono::duration<double>(SteadyClock::now() - start).count();
+      return loss;
+    } catch (...) {
+      before.put_back();
+      throw;
+    }
+  }
+
   // Penalty of the weights before the update.
   double penalty(bool any_number) const {
     const Tensor loss = regularization_loss(*table_);
@@ -104,6 +178,7 @@ class InPlaceUpdater final : public Updater {
   std::unique_ptr<internal::Backward> backward_;
   std::unique_ptr<FlatParameters> parameters_;
   std::unique_ptr<internal::FlatGradients> flat_;  // on a device
+  Later later_;                                    // of the next update; usually nothing
   bool accumulates_ = false;                       // several batches make the update
 };
 

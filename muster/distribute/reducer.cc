@@ -124,6 +124,7 @@ Reducer::Reducer(Communicator& communicator, GradientLayout layout, int head,
     accumulators_->nodes.push_back(std::move(accumulator));
     by_tensor_.emplace(all[p].weight.unsafeGetTensorImpl(), p);
   }
+  waiting_.resize(all.size());
   ready_.assign(all.size(), false);
   taken_.assign(all.size(), false);
   missed_.assign(all.size(), false);
@@ -232,7 +233,9 @@ void Reducer::on_gradient(size_t parameter) {
 void Reducer::put(size_t parameter, const Tensor& gradient) {
   const Tensor& scale = scale_[static_cast<size_t>(layout_.parameters[parameter].buffer)];
   Tensor& view = views_[parameter];
-  if (lies_there(gradient, view)) {
+  if (view.is_xla()) {
+    waiting_[parameter] = scale.defined() ? gradient * scale : gradient;
+  } else if (lies_there(gradient, view)) {
     if (scale.defined()) view.mul_(scale);
   } else if (scale.defined()) {
     at::mul_out(view, gradient, scale);
@@ -243,7 +246,37 @@ void Reducer::put(size_t parameter, const Tensor& gradient) {
 
 void Reducer::add(size_t parameter, const Tensor& gradient) {
   const Tensor& scale = scale_[static_cast<size_t>(layout_.parameters[parameter].buffer)];
-  views_[parameter].add_(scale.defined() ? gradient * scale : gradient);
+  const Tensor scaled = scale.defined() ? gradient * scale : gradient;
+  Tensor& waiting = waiting_[parameter];
+  if (waiting.defined()) {
+    waiting = waiting + scaled;
+  } else {
+    views_[parameter].add_(scaled);
+  }
+}
+
+void Reducer::write_waiting(const plan::Bucket& cut) {
+  const Tensor& memory = memory_[static_cast<size_t>(cut.dtype)];
+  const int64_t front = cut.dtype == 0 ? front_ : 0;
+  const int64_t begin = cut.offset / memory.element_size();
+  const int64_t end = begin + cut.bytes / memory.element_size();
+  std::vector<Tensor> parts;
+  int64_t at = begin;
+  const auto keep_until = [&](int64_t place) {
+    if (at < place) parts.push_back(memory.slice(0, at, place));
+    at = place;
+  };
+  for (const int64_t p : cut.parameters) {
+    if (p == static_cast<int64_t>(waiting_.size())) continue;  // the head
+    const Tensor gradient = std::exchange(waiting_[static_cast<size_t>(p)], {});
+    if (!gradient.defined()) continue;
+    keep_until(front + layout_.parameters[static_cast<size_t>(p)].offset);
+    parts.push_back(gradient.reshape({-1}));
+    at += gradient.numel();
+  }
+  if (parts.empty()) return;
+  keep_until(end);
+  memory.slice(0, begin, end).copy_(at::cat(parts));
 }
 
 void Reducer::divide(const Tensor& gradients) const {
@@ -263,7 +296,11 @@ void Reducer::take_earlier() {
 void Reducer::fill(size_t parameter) {
   Tensor& gradient = layout_.parameters[parameter].weight.mutable_grad();
   if (!keeps_ || !gradient.defined()) {
-    views_[parameter].zero_();
+    if (views_[parameter].is_xla()) {
+      waiting_[parameter] = torch::zeros_like(views_[parameter]);
+    } else {
+      views_[parameter].zero_();
+    }
   } else {
     // Where nobody used it, it stays as it is: the mean of equal numbers is not always that number.
     if (lies_there(gradient, views_[parameter])) gradient = gradient.clone();
@@ -283,6 +320,7 @@ void Reducer::launch(std::span<const int> buckets) {
 void Reducer::launch(const std::vector<plan::Bucket>& buckets, size_t bucket) {
   const plan::Bucket& cut = buckets[bucket];
   const Tensor& memory = memory_[static_cast<size_t>(cut.dtype)];
+  if (memory.is_xla()) write_waiting(cut);
   const int64_t element = memory.element_size();
   const int64_t begin = cut.offset / element, end = (cut.offset + cut.bytes) / element;
   const int64_t gradients = std::max(begin, cut.dtype == 0 ? front_ : int64_t{0});

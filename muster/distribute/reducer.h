@@ -108,6 +108,8 @@ class MUSTER_PART_EXPORT Reducer final : public GradientDestinations {
   // Puts a gradient into its place in the buffer, and adds it to what is there.
   void put(size_t parameter, const Tensor& gradient);
   void add(size_t parameter, const Tensor& gradient);
+  // Writes the gradients of a bucket that wait in waiting_ into the buffer, as one operation.
+  void write_waiting(const plan::Bucket& cut);
   // Makes a sum the mean.
   void divide(const Tensor& gradients) const;
   // What a parameter adds that has no gradient of this step.
@@ -145,6 +147,9 @@ class MUSTER_PART_EXPORT Reducer final : public GradientDestinations {
   // Parameters in the order their gradients came in the first step, on this replica; then on the
   // chief.
   std::vector<int64_t> observed_;
+  // Per parameter, on a device of XLA: its gradient until its bucket leaves. Each write into a
+  // buffer there computes the whole buffer anew.
+  std::vector<Tensor> waiting_;
   std::vector<bool> ready_;   // has a gradient in this step, on this replica
   std::vector<bool> taken_;   // its place in the buffer was given away in this backward
   std::vector<bool> missed_;  // got a gradient since finish() while no step was under way

@@ -12,6 +12,7 @@
 #include "muster/base/log.h"
 #include "muster/base/random.h"
 #include "muster/data/scaled_batches.h"
+#include "muster/distribute/internal/late_loss.h"
 #include "muster/tensor/async_scalar.h"
 #include "muster/tensor/device_library.h"
 #include "muster/tensor/libtorch.h"
@@ -150,16 +151,24 @@ StepResult Replica::train_step(const StepInput& input) {
   const bool alone = place().replicas() == 1;
   const bool early = counts && !input.loss.is_cpu() && alone && accumulate_steps_ == 1;
   if (early) go_back();
-  const double loss = late.value();
   // Among several replicas, a bad loss of the last batch is reported together with those of the
   // others. The run ends with the error, and gradients with the run.
-  if (!std::isfinite(loss) && !report_non_finite_ && (alone || !turn.last)) {
+  const bool must_be_finite = !report_non_finite_ && (alone || !turn.last);
+  const auto read = [&] {
+    const double loss = late.value();
+    if (std::isfinite(loss) || !must_be_finite) return loss;
     throw Error(ErrorKind::kNonFinite,
                 accumulate_steps_ == 1
                     ? fmt::format("the loss is {}", loss)
                     : fmt::format("the loss of batch {} of {} is {}", accumulated_.batches + 1,
                                   accumulate_steps_, loss));
-  }
+  };
+  auto* const recording = early && must_be_finite && weight > 0
+                              ? dynamic_cast<internal::LateLoss*>(parts_.updater.get())
+                              : nullptr;
+  const bool later =
+      recording != nullptr && recording->read_later(*input.train_op, input.loss, read);
+  const double loss = later ? 0 : read();
   ++accumulated_.batches;
   accumulated_.weight += weight;
   accumulated_.loss += accumulated_.mean() ? loss * weight : loss;

@@ -11,6 +11,7 @@
 #include "muster/estimator/internal/estimator_impl.h"
 #include "muster/tensor/device_copier.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/tensor/row_padding.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/hook_list.h"
 
@@ -18,10 +19,11 @@ namespace muster::inline v0_1 {
 
 struct Predictions::Impl {
   explicit Impl(std::unique_ptr<ModelRunner> model)
-      : runner(std::move(model)), copy(runner->device()) {}
+      : runner(std::move(model)), copy(runner->device()), padding(runner->device()) {}
 
   const std::unique_ptr<ModelRunner> runner{};
   const DeviceCopier copy;
+  RowPadding padding;
   std::function<std::unique_ptr<Iterator>()> open{};  // at the first call
   std::unique_ptr<Iterator> iterator{};
   PredictOptions options;
@@ -53,8 +55,8 @@ struct Predictions::Impl {
     if (!std::exchange(ended, true)) hooks.end(runner->global_step());
   }
 
-  // Runs the model, which is built, on a batch, and calls the hooks.
-  EstimatorSpec run(const Batch& input) {
+  // Runs the model, which is built, on a batch of `given` rows, and calls the hooks.
+  EstimatorSpec run(const Batch& input, int64_t given) {
     if (batches == 0) {
       hooks.add(options.hooks);
       hooks.add(runner->hooks());
@@ -63,7 +65,7 @@ struct Predictions::Impl {
     }
     hooks.before_step(runner->global_step());
     EstimatorSpec spec = runner->run(input, batches++);
-    hooks.after_step({.global_step = runner->global_step(), .rows = input.rows()});
+    hooks.after_step({.global_step = runner->global_step(), .rows = given});
     return spec;
   }
 
@@ -97,11 +99,16 @@ struct Predictions::Impl {
       return false;
     }
     const DeviceScope here(runner->device());
-    const Batch input{to_batch(copy(*element)).features, Labels()};
+    const Features features = to_batch(*element).features;
+    const int64_t given = features.rows();
+    // Summaries would count the added rows.
+    const bool pads = given > 0 && !open_writer;
+    const Batch input{
+        Features(copy(pads ? padding(features.element(), given) : features.element())), Labels()};
     runner->build(input);  // a call of its own, which shows nothing
     runner->summaries().begin(
-        {.due = static_cast<bool>(open_writer), .batch = batches, .rows = input.rows()});
-    EstimatorSpec spec = run(input);
+        {.due = static_cast<bool>(open_writer), .batch = batches, .rows = given});
+    EstimatorSpec spec = run(input, given);
     batch.clear();
     for (auto& [name, tensor] : spec.predictions) {
       if (!options.predict_keys.empty() &&
@@ -109,7 +116,7 @@ struct Predictions::Impl {
               options.predict_keys.end()) {
         continue;
       }
-      batch[name] = tensor.cpu();
+      batch[name] = pads ? padding.cut(tensor.cpu()) : tensor.cpu();
     }
     if (batch.empty()) {
       std::string known;

@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
 #include "muster/estimator/internal/many_layers.h"
 #include "muster/export/servable.h"
@@ -179,6 +182,66 @@ TEST_F(XlaTest, OperationsOfLibTorchThatDrawFollowTheSeed) {
   const Checkpoint first = once("first", 3);
   EXPECT_EQ(largest_difference(once("again", 3), first), 0);
   EXPECT_GT(largest_difference(once("other", 4), first), 0);
+}
+
+// The last of the batches has 2 rows.
+TEST_F(XlaTest, TheLastBatchOfPredictionsNeedsNoProgramOfItsOwn) {
+  train(directory_ / "m", one_device(), two_layers, json::object());
+  RunConfig config = quiet_config(directory_ / "m");
+  config.eval_distribute = one_device("xla:0");
+  Estimator there(two_layers, config);
+  Predictions predictions = there.predict([] { return examples(37, 2).batch(7); });
+  int rows = 0;
+  for (; rows < 35; ++rows) ASSERT_TRUE(predictions.next());
+  DeviceLibrary* const library = device_library(at::kXLA);
+  const int64_t before = library->compilations();
+  while (predictions.next()) ++rows;
+  EXPECT_EQ(rows, 37);
+  EXPECT_EQ(library->compilations(), before);
+}
+
+// The loss is read when the update has run, too.
+TEST_F(XlaTest, AStepIsOneProgram) {
+  struct CountsPrograms : Hook {
+    void after_step(const StepInfo& info) override {
+      (void)static_cast<double>(info.loss);
+      runs.push_back(device_library(at::kXLA)->runs());
+    }
+    std::vector<int64_t> runs;
+  };
+  const auto counts = std::make_shared<CountsPrograms>();
+  Estimator there(two_layers, quiet_config(directory_ / "m", one_device("xla:0")),
+                  {{"optimizer", "momentum"}});
+  there.train([] { return examples(53).repeat().batch(12); }, {.max_steps = 8, .hooks = {counts}});
+  ASSERT_EQ(counts->runs.size(), 8u);
+  for (size_t step = 3; step < 8; ++step)
+    EXPECT_EQ(counts->runs[step] - counts->runs[step - 1], 1) << step;
+}
+
+// Though the update is recorded before the loss is known.
+TEST_F(XlaTest, ALossThatIsNotFiniteUpdatesNothing) {
+  const Layer model = Dense(1);
+  const auto strategy = one_device("xla:0");
+  const auto scope = strategy->scope({.seed = 5, .environment = Environment()});
+  const auto optimizer = optim::adam();
+  const auto step = [&](double factor) {
+    auto batches = strategy->distribute(examples(8).batch(8));
+    (void)strategy->run(
+        [&](const Features& features, const Labels& labels) {
+          const Tensor loss = losses::mean_squared_error(labels.tensor().to(kFloat32),
+                                                         model(features["x"]).squeeze(-1)) *
+                              factor;
+          (void)optimizer.minimize(loss);
+          return loss.detach();
+        },
+        *batches.begin());
+  };
+  for (int i = 0; i < 3; ++i) step(1);
+  const Tensor before = scope.variable("dense/kernel").cpu().clone();
+  const Error error = error_of([&] { step(std::numeric_limits<double>::infinity()); });
+  EXPECT_EQ(error.kind(), ErrorKind::kNonFinite);
+  EXPECT_THAT(error.message(), ::testing::HasSubstr("the loss is inf"));
+  EXPECT_TRUE(torch::equal(scope.variable("dense/kernel").cpu(), before));
 }
 
 // All batches have 12 rows until step 9, which has 10.

@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <stdexcept>
 
+#include "muster/base/error_of.h"
+#include "muster/tensor/device_library.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
@@ -22,6 +25,29 @@ TEST(DeviceFailure, NamesTheDeviceAndWhatToDo) {
   EXPECT_EQ(lost->kind(), ErrorKind::kUnavailable);
   EXPECT_EQ(lost->message(), "xla:1 failed: UNAVAILABLE: the TPU is gone");
   EXPECT_THAT(lost->hint(), HasSubstr("continue from the last checkpoint"));
+}
+
+// Only another attempt that may help ends a program with the exit code that asks for one.
+TEST(DeviceFailure, AWrongEnvironmentIsInvalid) {
+  struct Broken final : DeviceLibrary {
+    int count() override {
+      if (wrong) throw std::invalid_argument("CPU_NUM_DEVICES is 'x'\nset it to a number");
+      throw std::runtime_error("the chips are in use");
+    }
+    int join() override { return 1; }
+    void run_recorded(int) override {}
+    int64_t compilations() override { return 0; }
+    int64_t runs() override { return 0; }
+    void seed(int, uint64_t) override {}
+    std::optional<DeviceMemory> memory(int) override { return std::nullopt; }
+    bool wrong = true;
+  } library;
+  const Error error = error_of([&] { count_devices(library); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_EQ(error.message(), "devices of XLA: CPU_NUM_DEVICES is 'x'");
+  EXPECT_EQ(error.hint(), "set it to a number");
+  library.wrong = false;
+  EXPECT_EQ(error_of([&] { count_devices(library); }).kind(), ErrorKind::kUnavailable);
 }
 
 TEST(DeviceFailure, MemoryThatRunsOutIsNoReasonToStartAgain) {

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <filesystem>
 #include <mutex>
+#include <stdexcept>
 
 #include "muster/base/error.h"
 #include "muster/tensor/device_failure.h"
@@ -62,7 +63,8 @@ std::mutex loading;
 DeviceLibrary* xla = nullptr;  // one for the process: its runtime cannot be unloaded
 std::atomic<int> joined = 1;   // devices of XLA that are one
 
-// Calls a function of a library. Its exceptions become errors about `subject`.
+// Calls a function of a library. Its exceptions become errors about `subject`: InvalidArgument for
+// std::invalid_argument, and otherwise Unavailable.
 template <typename Call>
 auto told(const std::string& subject, const Call& call) {
   try {
@@ -71,7 +73,9 @@ auto told(const std::string& subject, const Call& call) {
     throw;
   } catch (const std::exception& error) {
     const auto [message, hint] = message_and_hint(error.what());
-    throw Error(ErrorKind::kUnavailable, fmt::format("{}: {}", subject, message), hint);
+    const bool wrong_use = dynamic_cast<const std::invalid_argument*>(&error) != nullptr;
+    throw Error(wrong_use ? ErrorKind::kInvalidArgument : ErrorKind::kUnavailable,
+                fmt::format("{}: {}", subject, message), hint);
   }
 }
 

@@ -21,7 +21,8 @@ struct DeviceMemory {
 };
 
 // What such a library does. It throws std::exception with a message and, after a line break, what
-// to do; core makes Errors of these.
+// to do; core makes Errors of these. Another attempt cannot help where it throws
+// std::invalid_argument: a variable of the environment is wrong, or the calls are in a wrong order.
 class DeviceLibrary {
  public:
   virtual ~DeviceLibrary() = default;
@@ -55,12 +56,13 @@ inline constexpr const char* kMakeDeviceLibrary = "muster_make_device_library_2"
 void load_device_library(at::DeviceType type);
 // The library that was loaded for this kind of device; nullptr if none was.
 DeviceLibrary* device_library(at::DeviceType type);
-// The number of devices of a library. Throws Unavailable if they do not start.
+// The number of devices of a library. Throws InvalidArgument if the environment is wrong, and
+// Unavailable if they do not start.
 int count_devices(DeviceLibrary& library);
 // Makes all devices of this kind in this process one device, whose index is 0, and returns how many
 // they are: what it computes with the rows of a batch is divided between them. A second call
 // returns the same. Throws what load_device_library() throws, InvalidArgument if the program has
-// used one of them already, and Unavailable if they do not start.
+// used one of them already or the environment is wrong, and Unavailable if they do not start.
 MUSTER_PART_EXPORT int join_devices(at::DeviceType type);
 // The number of devices that compute as `device`: 1 without join_devices().
 MUSTER_PART_EXPORT int joined_devices(Device device);

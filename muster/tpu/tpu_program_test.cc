@@ -11,6 +11,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "muster/base/exit_code.h"
@@ -71,30 +72,38 @@ class TpuProgramTest : public ::testing::Test {
     const launch::CompletedProcess ran =
         run({"CPU_NUM_DEVICES=" + std::to_string(devices)},
             {binary("mirrored"), "--model_dir=" + (folder_ / name), "--strategy=" + strategy,
-             "--max_steps=" + std::to_string(max_steps)});
+             "--max_steps=" + std::to_string(max_steps), "--predict=130"});
     EXPECT_TRUE(ran.status.ok()) << name << ": " << explain(ran.status) << "\n" << ran.err;
     said_ = ran.err;
     const size_t begin = ran.out.find("result: ");
     EXPECT_NE(begin, std::string::npos) << name << ": " << ran.out << ran.err;
-    if (begin != std::string::npos) result_ = json::parse(ran.out.substr(begin + 8));
+    if (begin != std::string::npos) {
+      const size_t end = ran.out.find('\n', begin);
+      result_ = json::parse(ran.out.substr(begin + 8, end - begin - 8));
+      classes_ = ran.out.substr(end);
+    }
     const auto loaded = CheckpointManager(folder_ / name).load_latest();
     EXPECT_TRUE(loaded) << name;
     return loaded ? loaded->checkpoint : Checkpoint();
   }
 
   TempDirectory folder_;
-  json result_;       // of the last run
-  std::string said_;  // by the last run
+  // Of the last run: the evaluation, the classes of 130 examples, a line each, and its log.
+  json result_;
+  std::string classes_, said_;
 };
 
 TEST_F(TpuProgramTest, OneTwoAndFourChipsTrainWhatTheCpuTrains) {
   const Checkpoint cpu = train("cpu", "one_device", 1);
   const json expected = result_;
+  const std::string classes = classes_;
+  EXPECT_THAT(classes, AllOf(HasSubstr("class: 0"), HasSubstr("class: 1")));
   for (const int chips : {1, 2, 4}) {
     const Checkpoint tpu = train("tpu" + std::to_string(chips), "tpu", chips);
     EXPECT_LT(largest_difference(tpu, cpu), kRounding) << chips;
     EXPECT_NEAR(result_.at("loss").get<double>(), expected.at("loss").get<double>(), kRounding);
     EXPECT_EQ(result_.at("accuracy"), expected.at("accuracy"));
+    EXPECT_EQ(classes_, classes) << chips;
     EXPECT_THAT(said_, HasSubstr(chips == 1 ? "TPU: 1 chip of this process computes as one replica"
                                             : "chips of this process compute as one replica"));
   }
@@ -183,18 +192,31 @@ TEST_F(TpuProgramTest, AMachineWithoutAChipIsToldSo) {
       run({"PJRT_DEVICE=TPU", "TPU_WORKER_ID=0", "TPU_WORKER_HOSTNAMES=localhost"},
           {binary("mirrored"), "--model_dir=" + (folder_ / "m"), "--strategy=tpu"});
   EXPECT_FALSE(ran.timed_out);
-  EXPECT_EQ(ran.status.signal, 0);
-  EXPECT_NE(ran.status.code, 0);
+  EXPECT_EQ(ran.status.code, kExitWrongUse) << explain(ran.status);
   EXPECT_THAT(ran.err, AllOf(HasSubstr("this machine has no chip of a TPU"),
                              HasSubstr("set PJRT_DEVICE=CPU")));
+}
+
+TEST_F(TpuProgramTest, AWrongEnvironmentIsNamed) {
+  std::ofstream(folder_ / "file") << "not a folder";
+  const std::string cache = "XLA_PERSISTENT_CACHE_PATH=" + (folder_ / "file");
+  for (const auto& [variable, message] :
+       {std::pair<std::string, std::string>{"PJRT_DEVICE=CUDA", "PJRT_DEVICE is CUDA"},
+        {"CPU_NUM_DEVICES=none", "CPU_NUM_DEVICES is 'none'"},
+        {cache, "XLA_PERSISTENT_CACHE_PATH: "}}) {
+    const launch::CompletedProcess ran =
+        run({variable},
+            {binary("mirrored"), "--model_dir=" + (folder_ / "m"), "--strategy=one_device:xla:0"});
+    EXPECT_EQ(ran.status.code, kExitWrongUse) << explain(ran.status) << ran.err;
+    EXPECT_THAT(ran.err, AllOf(HasSubstr("devices of XLA: " + message), HasSubstr("hint: set")));
+  }
 }
 
 TEST_F(TpuProgramTest, APythonWithoutThePackagesIsNamed) {
   const launch::CompletedProcess ran =
       run({"MUSTER_PYTHON=/none/python3"},
           {binary("mirrored"), "--model_dir=" + (folder_ / "m"), "--strategy=tpu"});
-  EXPECT_EQ(ran.status.signal, 0);
-  EXPECT_NE(ran.status.code, 0);
+  EXPECT_EQ(ran.status.code, kExitWrongUse) << explain(ran.status);
   EXPECT_THAT(ran.err, HasSubstr("/none/python3 is not a Python that runs"));
 }
 

@@ -62,13 +62,26 @@ class LoadedLibrary {
     for (; entry->d_tag != DT_NULL; ++entry) {
       const ElfW(Addr) value = entry->d_un.d_ptr;
       switch (entry->d_tag) {
-        case DT_SYMTAB: symbols_ = at<const ElfW(Sym)*>(value); break;
-        case DT_STRTAB: names_ = at<const char*>(value); break;
-        case DT_RELA: references = at<const ElfW(Rela)*>(value); break;
-        case DT_RELASZ: bytes = entry->d_un.d_val; break;
-        case DT_JMPREL: calls = at<const ElfW(Rela)*>(value); break;
-        case DT_PLTRELSZ: bytes_of_calls = entry->d_un.d_val; break;
-        default: break;
+        case DT_SYMTAB:
+          symbols_ = at<const ElfW(Sym)*>(value);
+          break;
+        case DT_STRTAB:
+          names_ = at<const char*>(value);
+          break;
+        case DT_RELA:
+          references = at<const ElfW(Rela)*>(value);
+          break;
+        case DT_RELASZ:
+          bytes = entry->d_un.d_val;
+          break;
+        case DT_JMPREL:
+          calls = at<const ElfW(Rela)*>(value);
+          break;
+        case DT_PLTRELSZ:
+          bytes_of_calls = entry->d_un.d_val;
+          break;
+        default:
+          break;
       }
     }
     references_ = {references, bytes / sizeof(ElfW(Rela))};
@@ -81,8 +94,7 @@ class LoadedLibrary {
     if (symbol.st_shndx == SHN_UNDEF || ELF64_ST_TYPE(symbol.st_info) != STT_FUNC) return false;
     if (std::string_view(names_ + symbol.st_name).find(word) == std::string_view::npos)
       return false;
-    const ElfW(Addr) own =
-        base_ + symbol.st_value + static_cast<ElfW(Addr)>(reference.r_addend);
+    const ElfW(Addr) own = base_ + symbol.st_value + static_cast<ElfW(Addr)>(reference.r_addend);
     auto* const pointer = at<ElfW(Addr)*>(base_ + reference.r_offset);
     if (*pointer == own) return false;
     *pointer = own;
@@ -121,7 +133,8 @@ int look_at(dl_phdr_info* info, size_t, void* data) {
 int bind_own_functions(std::string_view file, std::string_view word) {
   Search search{.file = file};
   dl_iterate_phdr(look_at, &search);
-  if (!search.found) throw std::runtime_error("the library " + std::string(file) + " is not loaded");
+  if (!search.found)
+    throw std::runtime_error("the library " + std::string(file) + " is not loaded");
   return search.found->bind(word);
 }
 

@@ -48,15 +48,18 @@ std::string text_of(Object* object) {
   return result;
 }
 
-// Takes the exception that Python has raised.
-std::runtime_error raised() {
+// Throws the exception that Python has raised: std::invalid_argument for a ValueError.
+[[noreturn]] void throw_raised() {
   Object *type = nullptr, *value = nullptr, *trace = nullptr;
   find<void (*)(Object**, Object**, Object**)>("PyErr_Fetch")(&type, &value, &trace);
   find<void (*)(Object**, Object**, Object**)>("PyErr_NormalizeException")(&type, &value, &trace);
   std::string text = text_of(value);
   if (text.empty()) text = text_of(type);
+  const bool wrong_use = find<int (*)(Object*, Object*)>("PyErr_GivenExceptionMatches")(
+                             type, *find<Object**>("PyExc_ValueError")) != 0;
   for (Object* one : {type, value, trace}) release(one);
-  return std::runtime_error(text);
+  if (wrong_use) throw std::invalid_argument(text);
+  throw std::runtime_error(text);
 }
 
 std::atomic<bool> exit_functions_ran = false;
@@ -116,7 +119,7 @@ PythonInterpreter::PythonInterpreter(const PythonInstallation& python, const std
   constexpr int kFile = 257;  // Py_file_input
   Object* const result = find<Object* (*)(const char*, int, Object*, Object*)>("PyRun_String")(
       all.c_str(), kFile, module_, module_);
-  if (result == nullptr) throw raised();
+  if (result == nullptr) throw_raised();
   release(result);
 }
 
@@ -137,7 +140,7 @@ int64_t PythonInterpreter::call(const char* function, int64_t argument) const {
   Object* const result =
       find<Object* (*)(Object*, ...)>("PyObject_CallFunctionObjArgs")(called, number, nullptr);
   release(number);
-  if (result == nullptr) throw raised();
+  if (result == nullptr) throw_raised();
   const bool nothing = text_of(result) == "None";
   const int64_t value = nothing ? 0 : find<long long (*)(Object*)>("PyLong_AsLongLong")(result);
   release(result);

@@ -25,20 +25,31 @@ from torch_xla._internal import tpu
 def start():
     # libtpu would wait for a chip that is not there, or end the process.
     if os.environ.get("PJRT_DEVICE") == "TPU" and tpu.num_available_chips() == 0:
-        raise RuntimeError("this machine has no chip of a TPU, and PJRT_DEVICE is TPU\n"
-                           "run the program on a TPU VM or in GKE, or set PJRT_DEVICE=CPU")
+        raise ValueError("this machine has no chip of a TPU, and PJRT_DEVICE is TPU\n"
+                         "run the program on a TPU VM or in GKE, or set PJRT_DEVICE=CPU")
     # XLA ends the process for another value.
     number = os.environ.get("CPU_NUM_DEVICES", "1")
     if not number.isdecimal() or int(number) == 0:
-        raise RuntimeError(f"CPU_NUM_DEVICES is '{number}'\nset it to the number of devices that XLA makes of the CPU")
+        raise ValueError(f"CPU_NUM_DEVICES is '{number}'\nset it to the number of devices that XLA makes of the CPU")
+    # torch_xla opens it at the first program that it compiles, and ends the process if it cannot.
+    cache = os.environ.get("XLA_PERSISTENT_CACHE_PATH")
+    if cache:
+        try:
+            os.makedirs(cache, exist_ok=True)
+        except OSError as error:
+            raise ValueError(f"XLA_PERSISTENT_CACHE_PATH: {error}\nset it to a folder that can be made") from None
+        read_only = os.environ.get("XLA_PERSISTENT_CACHE_READ_ONLY", "0") not in ("0", "false")
+        if not read_only and not os.access(cache, os.W_OK | os.X_OK):
+            raise ValueError(f"XLA_PERSISTENT_CACHE_PATH is '{cache}', where this process cannot write\n"
+                             "set it to a folder in which it can")
     # This makes torch_xla's object of the thread: its current device.
     try:
         torch_xla._XLAC._xla_get_default_device()
     except RuntimeError as error:
         if "No PjRtPlugin registered" not in str(error):
             raise
-        raise RuntimeError(f"PJRT_DEVICE is {os.environ.get('PJRT_DEVICE')}, and torch_xla has no runtime "
-                           "of that name\nset PJRT_DEVICE=TPU or PJRT_DEVICE=CPU") from None
+        raise ValueError(f"PJRT_DEVICE is {os.environ.get('PJRT_DEVICE')}, and torch_xla has no runtime "
+                         "of that name\nset PJRT_DEVICE=TPU or PJRT_DEVICE=CPU") from None
 
 def count(_):
     start()
@@ -52,8 +63,8 @@ def join(_):
     devices = torch_xla.runtime.global_runtime_device_count()
     own = torch_xla.runtime.addressable_runtime_device_count()
     if own != devices:
-        raise RuntimeError(f"the runtime of this process has {devices} chips, and {own} of them are its own\n"
-                           "use multi_worker_mirrored() with devices xla on several hosts: docs/tpu.md")
+        raise ValueError(f"the runtime of this process has {devices} chips, and {own} of them are its own\n"
+                         "use multi_worker_mirrored() with devices xla on several hosts: docs/tpu.md")
     mesh = spmd.Mesh(numpy.arange(devices), (devices,), ("data",))
 
     def shard_rows(batch):
@@ -105,7 +116,7 @@ class XlaDevices final : public DeviceLibrary {
   int join() override {
     const std::lock_guard lock(starting_);
     if (count_ >= 0) {
-      throw std::runtime_error(
+      throw std::invalid_argument(
           "the program has named one of the devices before it joined all of them\ncall "
           "distribute::tpu() before one_device(\"xla:0\") and the like");
     }
