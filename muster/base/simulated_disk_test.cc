@@ -7,8 +7,8 @@
 namespace muster::inline v0_1 {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 // One process on a disk; the thread of the test is the process.
 struct Machine {

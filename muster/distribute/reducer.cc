@@ -1,5 +1,6 @@
 #include "muster/distribute/reducer.h"
 
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 

@@ -1,6 +1,7 @@
 #include "muster/layers/functional.h"
 
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/function.h>
 
 #include "muster/layers/batch_normalization.h"
 #include "muster/layers/convolution.h"

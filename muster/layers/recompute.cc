@@ -1,5 +1,7 @@
 #include "muster/layers/recompute.h"
 
+#include <torch/csrc/autograd/custom_function.h>
+
 #include <memory>
 #include <utility>
 #include <vector>

@@ -32,16 +32,16 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 // What a run leaves: weights, and the loss of each step.
-struct Trained {
+struct TrainedLine {
   Tensor kernel;
   std::vector<double> losses;
 };
 
-Trained train(const StrategyPtr& strategy, const optim::Optimizer& optimizer, int64_t rows,
-              int64_t batch, int epochs = 2) {
+TrainedLine train(const StrategyPtr& strategy, const optim::Optimizer& optimizer, int64_t rows,
+                  int64_t batch, int epochs = 2) {
   const auto scope = strategy->scope(alone(7));
   const Layer model = Dense(1);
-  Trained trained;
+  TrainedLine trained;
   const auto step = [&](const Features& x, const Labels& y) {
     optimizer.minimize(losses::mean_squared_error(y, model(x)));
   };
@@ -61,14 +61,14 @@ TEST_P(LoopLawTest, ReplicasComputeWhatOneComputes) {
        {optim::sgd({.learning_rate = 0.1}), optim::sgd({.learning_rate = 0.05, .momentum = 0.9}),
         optim::adam({.learning_rate = 0.05}),
         optim::clip_by_global_norm(optim::sgd({.learning_rate = 0.3}), 0.5)}) {
-    const Trained one = train(one_device(), optimizer, GetParam(), 12);
+    const TrainedLine one = train(one_device(), optimizer, GetParam(), 12);
     for (int replicas : {2, 3, 4}) {
-      const Trained many = train(mirrored({.replicas = replicas}), optimizer, GetParam(), 12);
+      const TrainedLine many = train(mirrored({.replicas = replicas}), optimizer, GetParam(), 12);
       ASSERT_EQ(one.losses.size(), many.losses.size());
       for (size_t s = 0; s < one.losses.size(); ++s)
         EXPECT_NEAR(one.losses[s], many.losses[s], 1e-5 * std::max(1.0, one.losses[s]));
       EXPECT_TRUE(torch::allclose(one.kernel, many.kernel, 1e-4, 1e-6));
-      const Trained again = train(mirrored({.replicas = replicas}), optimizer, GetParam(), 12);
+      const TrainedLine again = train(mirrored({.replicas = replicas}), optimizer, GetParam(), 12);
       EXPECT_TRUE(again.kernel.equal(many.kernel));
     }
   }

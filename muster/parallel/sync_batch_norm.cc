@@ -1,6 +1,7 @@
 #include "muster/parallel/sync_batch_norm.h"
 
 #include <fmt/format.h>
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/modules/container/sequential.h>
 

@@ -1,5 +1,6 @@
 #include "muster/distribute/internal/loss_leaves.h"
 
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 
 #include <unordered_set>

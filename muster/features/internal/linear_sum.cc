@@ -1,5 +1,7 @@
 #include "muster/features/internal/linear_sum.h"
 
+#include <torch/csrc/autograd/custom_function.h>
+
 #include <array>
 #include <utility>
 

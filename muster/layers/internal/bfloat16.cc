@@ -1,6 +1,7 @@
 #include "muster/layers/internal/bfloat16.h"
 
 #include <fmt/format.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <atomic>
 

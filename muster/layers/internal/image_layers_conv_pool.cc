@@ -1,4 +1,5 @@
 #include <ATen/Parallel.h>
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 
 #include "muster/layers/internal/bfloat16.h"

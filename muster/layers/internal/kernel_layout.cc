@@ -1,5 +1,6 @@
 #include "muster/layers/internal/kernel_layout.h"
 
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 
 #include "muster/tensor/gradient_destination.h"

@@ -1,5 +1,7 @@
 #include "muster/layers/internal/matrix_product.h"
 
+#include <torch/csrc/autograd/custom_function.h>
+
 #include "muster/layers/internal/bfloat16.h"
 #include "muster/tensor/gradient_destination.h"
 #include "muster/tensor/libtorch.h"

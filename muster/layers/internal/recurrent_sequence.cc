@@ -1,6 +1,7 @@
 #include "muster/layers/internal/recurrent_sequence.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 
 #include <algorithm>

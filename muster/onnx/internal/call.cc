@@ -162,9 +162,6 @@ std::vector<std::string> Call::optional_list(const char* argument) {
 }
 
 int64_t Call::integer(const char* argument) const { return constant_of(argument).runs[0].toInt(); }
-int64_t Call::integer_or(const char* argument, int64_t otherwise) const {
-  return has(argument) ? integer(argument) : otherwise;
-}
 
 double Call::number(const char* argument) const {
   const c10::IValue& given = constant_of(argument).runs[0];

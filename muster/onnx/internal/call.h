@@ -56,7 +56,6 @@ class Call {
   std::vector<std::string> optional_list(const char* argument);
   // Constants. They throw InvalidArgument ("not supported: ...") for one that follows a free axis.
   int64_t integer(const char* argument) const;
-  int64_t integer_or(const char* argument, int64_t otherwise) const;
   double number(const char* argument) const;
   double number_or(const char* argument, double otherwise) const;
   bool flag(const char* argument) const;
