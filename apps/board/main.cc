@@ -65,8 +65,8 @@ int write_report(const BoardFlags& flags) {
   board::BoardApi api(store, file_systems());
   const std::string page = board::report_page(api, store);
   file_systems().write_atomically(flags.report, page).value();
-  log::info(fmt::format("wrote {}: {} runs, {}", flags.report, store.runs().size(),
-                        human_bytes(page.size())));
+  log::info(fmt::format("wrote {}: {} {}, {}", flags.report, store.runs().size(),
+                        store.runs().size() == 1 ? "run" : "runs", human_bytes(page.size())));
   return 0;
 }
 

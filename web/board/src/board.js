@@ -46,6 +46,8 @@ export function useBoard() {
         if (ended) return;
         setError('');
         if (news.runs) {
+          // The run of the folder itself has its name.
+          for (const run of news.runs) run.label = run.name === '.' ? news.directories[0] : run.name;
           version.current = news.version;
           setState(news);
         }

@@ -19,7 +19,7 @@ function Differences({a, b, board}) {
   const differing = names.filter((name) => hparamsA[name] !== hparamsB[name]);
   const parting = tags.filter((tag) => tag.parts_at !== null);
   const first = parting.reduce((least, tag) => (least === null || tag.parts_at < least.parts_at ? tag : least), null);
-  const [nameA, nameB] = [board.state.runs[a].name, board.state.runs[b].name];
+  const [nameA, nameB] = [board.state.runs[a].label, board.state.runs[b].label];
   return (
     <>
       <section class="card wide" aria-label="In short"><header><h3>In short</h3></header>
@@ -56,7 +56,7 @@ export function Compare({board}) {
   const settings = {axis: 'step', smoothing: 0, outliers: false, logX: false, logY: false};
   const common = tags.filter((tag) => tag.kind === 'scalar' && tag.runs.includes(a) && tag.runs.includes(b));
   const choice = (label, chosen, set) => (
-    <label>{label} <select value={chosen} onChange={(event) => set(Number(event.target.value))}>{runs.map((run, at) => <option key={at} value={at}>{run.name}</option>)}</select></label>
+    <label>{label} <select value={chosen} onChange={(event) => set(Number(event.target.value))}>{runs.map((run, at) => <option key={at} value={at}>{run.label}</option>)}</select></label>
   );
   return (
     <>

@@ -30,7 +30,7 @@ function CurveCard({tag, runs, board}) {
   const lines = runs.filter((run) => curves[run] && curves[run].length > 0).map((run) => {
     const steps = curves[run];
     const curve = steps[Math.round(share * (steps.length - 1))];
-    return {run, curve, name: board.state.runs[run].name, ...board.family[run]};
+    return {run, curve, name: board.state.runs[run].label, ...board.family[run]};
   });
   // All steps. The plugin spaces its thresholds evenly from 0 to 1.
   const rows = () => lines.flatMap(({run, name}) => curves[run].flatMap(({step, wall, precision, recall, true_positives: right, false_positives: wrong}) =>

@@ -91,7 +91,7 @@ export function Facts({board, chosen}) {
   if (!shown) return <p class="empty">No run is chosen.</p>;
   return (
     <>
-      <div class="controls"><label>Run <select value={shown.at} onChange={(event) => setRun(Number(event.target.value))}>{runs.map((each) => <option key={each.at} value={each.at}>{each.name}</option>)}</select></label></div>
+      <div class="controls"><label>Run <select value={shown.at} onChange={(event) => setRun(Number(event.target.value))}>{runs.map((each) => <option key={each.at} value={each.at}>{each.label}</option>)}</select></label></div>
       <RunFacts key={shown.at} run={shown.at} board={board} />
     </>
   );

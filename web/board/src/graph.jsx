@@ -46,10 +46,10 @@ export function Graph({board, chosen}) {
   return (
     <>
       <div class="controls">
-        <label>Run <select value={shown.at} onChange={(event) => { setRun(Number(event.target.value)); setOpen(new Set()); }}>{runs.map((each) => <option key={each.at} value={each.at}>{each.name}</option>)}</select></label>
+        <label>Run <select value={shown.at} onChange={(event) => { setRun(Number(event.target.value)); setOpen(new Set()); }}>{runs.map((each) => <option key={each.at} value={each.at}>{each.label}</option>)}</select></label>
         {scopes.size > 0 && <button onClick={() => setOpen(scopes)}>Open all scopes</button>}
         {open.size > 0 && <button onClick={() => setOpen(new Set())}>Close all scopes</button>}
-        {data && <Save name={`Graph of ${shown.name}`} of={() => ({
+        {data && <Save name={`Graph of ${shown.label}`} of={() => ({
           rows: () => data.nodes.map(({name, op, shapes, parameters, inputs}) => ({name, op, output_shapes: shapes, weights: parameters, inputs})),
           picture: drawn.length > 0 ? () => svgOf(drawing.current) : undefined,
         })} />}
@@ -60,7 +60,7 @@ export function Graph({board, chosen}) {
       {nodes.length > MOST_DRAWN && <p class="empty">{nodes.length} nodes are open; a drawing has at most {MOST_DRAWN}. The table shows them.</p>}
       {drawn.length > 0 && (
         <div class="wide-scroll" tabIndex={0}>
-          <svg ref={drawing} width={width} height={height} class="graph" role="img" aria-label={`Graph of ${shown.name}: ${drawn.length} nodes; the table below has the same`}>
+          <svg ref={drawing} width={width} height={height} class="graph" role="img" aria-label={`Graph of ${shown.label}: ${drawn.length} nodes; the table below has the same`}>
             <defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z" class="arrow" /></marker></defs>
             {drawn.flatMap((node) => [...node.inputs].filter((input) => byName.has(input)).map((input) => {
               const from = byName.get(input);

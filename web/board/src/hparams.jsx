@@ -113,7 +113,7 @@ export function Hparams({board, chosen}) {
   const [ranges, setRanges] = useState({});
   const drawn = useRef(null);
   const sessions = useMemo(() => (data || []).filter((session) => chosen.has(session.run))
-    .map((session) => ({...session, color: board.family[session.run].color, name: board.state.runs[session.run].name})), [data, chosen, board.family]);
+    .map((session) => ({...session, color: board.family[session.run].color, name: board.state.runs[session.run].label})), [data, chosen, board.family]);
   if (error) return <p class="error">{error}</p>;
   if (!data) return <p class="empty">The hyperparameters are read.</p>;
   const hparams = columnsOf(sessions);
@@ -151,7 +151,7 @@ export function Hparams({board, chosen}) {
           ))}<th>result</th></tr></thead>
           <tbody>{rows.map((session) => (
             <tr key={session.run} class={marked === session.run ? 'marked' : ''} onMouseEnter={() => setMarked(session.run)} onMouseLeave={() => setMarked(null)}>
-              <td><span class="swatch" style={{background: board.family[session.run].color}} />{board.state.runs[session.run].name}</td>
+              <td><span class="swatch" style={{background: board.family[session.run].color}} />{session.name}</td>
               {columns.map((column) => <td key={column.name}>{shown(column.of(session))}</td>)}
               <td>{session.result || 'running, or ended without a word'}</td>
             </tr>

@@ -126,10 +126,10 @@ function Row({task, replica, slow, most, epochs, gpus}) {
 
 // What a row of the table has, as numbers.
 function savedRow({task, replica}, straggler) {
-  const {name, activity, seconds, step, epoch, bucket, buckets, rate, mean} = replica;
+  const {name, activity, seconds, step, epoch, bucket, buckets, rate, mean, whole} = replica;
   const {state, exit_code, error, host, version, started, written, memory, device_memory, device_reserved, measures} = task;
   return {task: name, state, exit_code, error, step, epoch, steps_a_second: rate, activity, activity_seconds: seconds, bucket, buckets, slow: straggler !== null && straggler.name === name,
-    ...prefixed('seconds_of_a_step', mean), memory, device_memory, device_reserved, ...prefixed('measures', measures), host, version, started, written};
+    ...prefixed('seconds_of_a_step', mean), ...prefixed('seconds_of_the_run', whole), memory, device_memory, device_reserved, ...prefixed('measures', measures), host, version, started, written};
 }
 
 function Log({tasks}) {

@@ -31,7 +31,7 @@ export function RunsPanel({board, chosen}) {
             <label>
               <input type="checkbox" checked={chosen.has(number)} onChange={(event) => set([run.name], event.target.checked)} />
               <span class={family[number].dashed ? 'swatch dashed' : 'swatch'} style={{background: family[number].color}} />
-              <span class="name">{run.name === '.' ? state.directories[0] : run.name}</span>
+              <span class="name">{run.label}</span>
             </label>
             {run.notes.length > 0 && <details class="notes"><summary aria-label={`${run.notes.length} notes on ${run.name}`}>⚠</summary><ul>{run.notes.map((note) => <li key={note}>{note}</li>)}</ul></details>}
             <button class="only" onClick={() => only(run.name)} aria-label={`only ${run.name}`}>only</button>

@@ -13,7 +13,7 @@ import {Groups} from './groups.jsx';
 export function linesOf(chart, board, smoothing) {
   return chart.lines.map((line) => {
     const {color, dashed} = board.family[line.run];
-    const name = board.state.runs[line.run].name;
+    const name = board.state.runs[line.run].label;
     if (!(smoothing > 0)) return {run: line.run, name, color, dashed, values: line.values, odd: line.odd};
     return {run: line.run, name, color, dashed, values: smoothLine(line, chart.exact, smoothing), faint: line.values, odd: line.odd};
   });
@@ -89,7 +89,7 @@ export function ScalarCard({tag, runs, board, settings}) {
   // The server has all points; a report has those of its charts.
   const offer = () => ({
     files: isReport ? [] : ['csv', 'json'].map((format) => ({words: `${format.toUpperCase()}, all points`, href: address('points', {tag: tag.number, runs: chosen, format}), ending: format})),
-    rows: isReport && chart ? () => lines.flatMap((line) => (line.faint || line.values).map((value, at) => ({run: line.name, [axis]: chart.x[at], value})).filter((row) => row.value !== null)) : undefined,
+    rows: isReport && chart ? () => lines.flatMap((line) => (line.faint || line.values).map((value, at) => ({run: board.state.runs[line.run].name, [axis]: chart.x[at], value})).filter((row) => row.value !== null)) : undefined,
     picture: chart ? () => chartSvg({title: tag.name, x: chart.x, lines, scale: {y: range || extentOf(lines, isLogY), logY: isLogY, logX}, showX}, inkOf(card.current)) : undefined,
   });
   return (

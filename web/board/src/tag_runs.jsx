@@ -30,7 +30,7 @@ function LazyCard({tag, run, board, Card, shape}) {
   const offer = useRef({});
   const [made, setMade] = useState(false);
   if (seen && !made) setMade(true);
-  const name = board.state.runs[run].name;
+  const name = board.state.runs[run].label;
   return (
     <section class="card" ref={card} aria-label={`${tag.name} of ${name}`}>
       <header><h3>{tag.name}</h3><span class="count"><span class="swatch" style={{background: board.family[run].color}} />{name}</span>

@@ -210,6 +210,7 @@ async function kinds() {
       await small.page.goto(`${url}#${view}`);
       if (view === 'compare') await small.page.selectOption('.controls select >> nth=1', {label: 'second'});
       await small.page.waitForSelector(selector);
+      if (view === 'scalars') await small.page.getByLabel('Filter tags').fill('loss');
       await small.page.waitForTimeout(600);
       await small.page.screenshot({path: join(pictures, `board_${view}.png`)});
     }

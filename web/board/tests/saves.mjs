@@ -187,7 +187,9 @@ export async function savesOfTasks(page, {check}) {
   const slow = rows.find((row) => row.slow);
   check(slow.task === 'worker 1' && Math.abs(slow['seconds_of_a_step.input'] - 0.03) < 1e-6 && rows.find((row) => row.task === 'ps 0')['measures.updates/s'] === 31, 'saves: parts of a step, and what a server measures', JSON.stringify(slow));
   const picture = await drawn(page, (await saved(page, `the tasks of ${run}`, 'SVG')).bytes.toString(), {elements: 'path'});
-  const bars = await page.locator('.bar span').count(), legend = await page.locator('.legend .swatch').count();
+  // The first bar of each row, and a square of the legend for each kind of part in them.
+  const parts = await page.$$eval('.tasks tbody tr', (rows) => rows.flatMap((row) => [...row.querySelector('.bar').children].map((part) => part.className)));
+  const bars = parts.length, legend = new Set(parts).size;
   check(picture.error === '' && picture.count === bars + legend && picture.inked > 2000, 'saves: the picture of the bars', JSON.stringify({...picture, bars, legend}));
   const lines = await rowsSaved(page, 'log lines');
   check(lines.difference === '' && lines.rows.length === await page.locator('.log-lines > div').count() && lines.rows.some((row) => row.text.startsWith('<script>')), 'saves: the lines of the logs', lines.difference || JSON.stringify(lines.rows));
