@@ -16,6 +16,7 @@
 #include "muster/base/network_interfaces.h"
 #include "muster/base/process_identity.h"
 #include "muster/base/strings.h"
+#include "muster/cluster/elastic.h"
 #include "muster/collectives/connect.h"
 #include "muster/control/coordinator_client.h"
 #include "muster/control/coordinator_options.h"
@@ -117,7 +118,11 @@ class JoinedCluster final : public ClusterProcessGroup {
         options_(options),
         cancelled_(start.cancelled),
         elastic_(start.elastic) {
-    if (elastic_) server_ = elastic_->server();
+    if (elastic_) {
+      server_ = elastic_->server();
+    } else {
+      warn_of_minimum();
+    }
     if (cluster_.is_chief && !server_) {
       control::ServerOptions server = control::server_options(cluster_);
       server.group.heartbeat_timeout = options_.heartbeat_timeout.count();
@@ -315,6 +320,17 @@ class JoinedCluster final : public ClusterProcessGroup {
       }
       std::this_thread::sleep_for(kLook);
     }
+  }
+
+  // A launcher that lets a run continue with fewer workers expects it of this call, too.
+  void warn_of_minimum() const {
+    if (!cluster_.is_chief || cluster_.num_workers < 2) return;
+    const int least = cluster::min_workers(Environment::process(), cluster_.source);
+    if (least == 0) return;
+    log::warning_once(fmt::format(
+        "{} is not elastic: it needs all {} workers, and a lost worker ends it, although "
+        "the launcher asks for at least {}; Estimator::train() is elastic",
+        call_, cluster_.num_workers, least));
   }
 
   void note_failure() const {
