@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -13,11 +14,16 @@
 namespace muster::inline v0_1 {
 namespace {
 
-// Addresses, places in the file and sizes must be multiples of the disk's blocks: of 512 or 4,096
-// bytes on the disks there are.
-constexpr size_t kAlignment = 4096;
+constexpr size_t kAlignment = DirectOutput::kBlock;
 // Large enough for a disk to be as fast as it can be.
 constexpr size_t kBuffer = size_t{4} << 20;
+// The most that one call writes from the caller's memory, in bytes: it bounds what the disk's queue
+// gets at a time.
+constexpr size_t kMostAtOnce = size_t{64} << 20;
+
+size_t misalignment(const std::byte* address) {
+  return reinterpret_cast<uintptr_t>(address) % kAlignment;
+}
 
 }  // namespace
 
@@ -29,7 +35,19 @@ int DirectOutput::append(Bytes bytes) {
     bytes = bytes.subspan(size);
   }
   while (!bytes.empty()) {
-    const size_t size = std::min(bytes.size(), kBuffer - kept_);
+    size_t size = std::min(bytes.size(), kBuffer - kept_);
+    // Bytes that are as far from a block in memory as in the file need no copy in the buffer,
+    // except those before the first block and after the last one.
+    if (misalignment(bytes.data()) == kept_ % kAlignment && bytes.size() >= 2 * kAlignment) {
+      if (kept_ % kAlignment == 0) {
+        size = std::min(bytes.size() - bytes.size() % kAlignment, kMostAtOnce);
+        if (const int code = put(kept_)) return code;
+        if (const int code = write_direct(bytes.first(size))) return code;
+        bytes = bytes.subspan(size);
+        continue;
+      }
+      size = std::min(size, kAlignment - kept_ % kAlignment);
+    }
     std::memcpy(buffer_.get() + kept_, bytes.data(), size);
     kept_ += size;
     bytes = bytes.subspan(size);
@@ -60,8 +78,16 @@ bool DirectOutput::begin() {
 }
 
 int DirectOutput::put(size_t size) {
+  if (size == 0) return 0;
+  if (const int code = write_direct({buffer_.get(), size})) return code;
+  kept_ -= size;
+  std::memmove(buffer_.get(), buffer_.get() + size, kept_);
+  return 0;
+}
+
+int DirectOutput::write_direct(Bytes bytes) {
   if (possible_ && !set_direct(true)) possible_ = false;
-  Bytes left(buffer_.get(), size);
+  Bytes left = bytes;
   while (!left.empty()) {
     const ssize_t written = ::write(fd_, left.data(), left.size());
     if (written >= 0) {
@@ -74,9 +100,7 @@ int DirectOutput::put(size_t size) {
       return errno;
     }
   }
-  position_ += size;
-  kept_ -= size;
-  std::memmove(buffer_.get(), buffer_.get() + size, kept_);
+  position_ += bytes.size();
   return 0;
 }
 

@@ -8,6 +8,8 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdint>
+#include <cstring>
 #include <string>
 #include <thread>
 #include <vector>
@@ -79,6 +81,41 @@ TEST(DirectOutput, AFileOnADiskHasTheAppendedBytes) {
 TEST(DirectOutput, AFileInMemoryHasTheAppendedBytes) {
   for (const auto& calls : kCalls)
     expect_written(FileDescriptor(::memfd_create("test", MFD_CLOEXEC)), calls);
+}
+
+// Bytes that are as far from a block in memory as in the file, and such that are not, in turn.
+TEST(DirectOutput, WritesFromWhereTheBytesAre) {
+  constexpr size_t kBlock = 4096;
+  const TempDirectory temp;
+  const std::vector<size_t> calls = {2 * kLarge + 100, 50, kLarge + 7, 9, 5 * kLarge, 3};
+  const std::string text = text_for(calls);
+  for (const size_t shift : {size_t{0}, size_t{8}, kBlock - 8}) {
+    const std::string path = temp / std::to_string(shift);
+    const FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL, 0666));
+    std::vector<std::byte> memory(shift + text.size() + kBlock);
+    const size_t address = reinterpret_cast<uintptr_t>(memory.data());
+    std::byte* const at = memory.data() + (kBlock - address % kBlock) % kBlock + shift;
+    std::memcpy(at, text.data(), text.size());
+    DirectOutput output(file.get());
+    size_t place = 0;
+    for (const size_t size : calls) {
+      EXPECT_EQ(output.append({at + place, size}), 0);
+      place += size;
+      if (place >= 4 * kLarge) continue;
+      // From elsewhere: what follows in memory is not what follows in the file.
+      EXPECT_EQ(output.append(bytes_of(std::string("between"))), 0);
+    }
+    EXPECT_EQ(output.flush(), 0);
+    std::string expected = text;
+    expected.insert(calls[0] + calls[1] + calls[2], "between");
+    expected.insert(calls[0] + calls[1], "between");
+    expected.insert(calls[0], "between");
+    std::string got(expected.size() + 1, '\0');
+    EXPECT_EQ(::pread(file.get(), got.data(), got.size(), 0),
+              static_cast<ssize_t>(expected.size()));
+    got.pop_back();
+    EXPECT_TRUE(got == expected) << shift;
+  }
 }
 
 // A socket refuses O_DIRECT.

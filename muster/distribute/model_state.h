@@ -78,10 +78,15 @@ class MUSTER_PART_EXPORT ModelState {
   // of all. All replicas call it together.
   virtual std::map<std::string, Tensor> gather();
   // The same, for a checkpoint on the chief. Where the state lives on servers, what they wrote
-  // themselves is in cut() in place of it.
-  virtual std::map<std::string, Tensor> gather_for_checkpoint() { return gather(); }
+  // themselves is in cut() in place of it. With `later` the result lacks all that servers hold, and
+  // take_rest() gives what adds it.
+  virtual std::map<std::string, Tensor> gather_for_checkpoint(bool /*later*/) { return gather(); }
   // Where the servers stood whose state was gathered last.
   const std::optional<ServedState::Cut>& cut() const { return cut_; }
+  // ServedState::Cut::rest of cut(); nothing where all of it is here.
+  std::function<void(ServedState::Cut& cut)> take_rest() {
+    return cut_ ? std::exchange(cut_->rest, {}) : nullptr;
+  }
 
   // Gives every replica the chief's state; all call it together. Variables of kOnRead get what the
   // checkpoint has for this replica when it was written by as many replicas, else the chief's

@@ -146,7 +146,7 @@ TwoSteps two_steps(int replicas, std::map<std::string, Tensor> checkpoint = {}, 
       const auto op = sgd.minimize(loss);
       replica.train_step({.train_op = &op, .loss = loss, .weight = 1, .rows = 1});
     }
-    auto saved = replica.state().gather_for_checkpoint();
+    auto saved = replica.state().gather_for_checkpoint(/*later=*/false);
     for (auto& [name, tensor] : saved) tensor = tensor.detach().clone();
     for (const VariableSpec& spec : specs) {
       run.kept[static_cast<size_t>(rank)][spec.name] =

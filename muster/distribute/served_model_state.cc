@@ -52,8 +52,8 @@ class ServedModelState final : public ModelState {
 
   std::map<std::string, Tensor> tensors() override { return with_own(servers().read()); }
   std::map<std::string, Tensor> gather() override { return tensors(); }
-  std::map<std::string, Tensor> gather_for_checkpoint() override {
-    return with_own(servers().read_for_checkpoint());
+  std::map<std::string, Tensor> gather_for_checkpoint(bool later) override {
+    return with_own(servers().read_for_checkpoint(later));
   }
 
   // It is never here as a whole.

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -51,13 +52,18 @@ class ServedState {
     // error of a server that could not write.
     std::string non_finite = {};
     std::optional<Error> failed = {};
+    // From read_for_checkpoint(/*later=*/true): adds `tensors`, or `parts` and what follows it, to
+    // the cut that it is given. Any thread may call it once, while this object is used as before.
+    // It throws as this object does, and may be dropped. The next cut comes after it.
+    std::function<void(Cut& cut)> rest = {};
   };
   // All of it, in memory of its own.
   virtual Cut read() = 0;
   // The same, for a checkpoint: if all servers see the directory of checkpoints, each writes its
   // part there, and `parts` names the places. Nothing is written if the weights hold NaN or
-  // infinity; if one server cannot write, the files of the others are removed too.
-  virtual Cut read_for_checkpoint() = 0;
+  // infinity; if one server cannot write, the files of the others are removed too. With `later` it
+  // returns as soon as each server has a copy of its part, and Cut::rest fetches them.
+  virtual Cut read_for_checkpoint(bool later) = 0;
 };
 
 }  // namespace muster::inline v0_1::distribute

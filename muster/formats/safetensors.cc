@@ -10,6 +10,7 @@
 #include <variant>
 
 #include "muster/base/crc32c.h"
+#include "muster/base/direct_output.h"
 #include "muster/base/nearest_hint.h"
 #include "muster/base/strings.h"
 #include "muster/formats/internal/shape_text.h"
@@ -203,6 +204,26 @@ std::optional<Error> error_of_other_format(std::string_view first_bytes, const s
   return std::nullopt;
 }
 
+constexpr size_t kLengthBytes = 8;  // before the header
+
+// Blanks at the end of the header, a multiple of 8, so that the largest tensor begins a block of
+// the disk. A tensor that begins a block in memory, too, can be written from there. Where an odd
+// number of values of 4 bytes is before it, it begins 4 bytes later: the data begin at a multiple
+// of 8. `data`: where they would begin without these blanks.
+size_t blanks_before_data(const std::vector<const TensorView*>& order, size_t data) {
+  size_t largest = 0, place = 0, offset = 0;
+  for (const TensorView* tensor : order) {
+    if (tensor->data.size() > largest) {
+      largest = tensor->data.size();
+      place = offset;
+    }
+    offset += tensor->data.size();
+  }
+  if (largest < DirectOutput::kLarge) return 0;
+  const size_t begin = (data + place - place % 8) % DirectOutput::kBlock;
+  return (DirectOutput::kBlock - begin) % DirectOutput::kBlock;
+}
+
 }  // namespace
 
 std::optional<int> safetensors_bits(std::string_view dtype) {
@@ -273,6 +294,7 @@ Status write_safetensors(ByteSink& sink, std::span<const TensorView> tensors,
                             "names and metadata must be UTF-8");
   }
   header.append((8 - header.size() % 8) % 8, ' ');
+  header.append(blanks_before_data(order, kLengthBytes + header.size()), ' ');
   if (header.size() > kSafetensorsHeaderLimit) {
     return invalid_argument("a safetensors header of " + human_bytes(header.size()) +
                                 " is over the limit of " + human_bytes(kSafetensorsHeaderLimit),

@@ -50,8 +50,8 @@ class MUSTER_PART_EXPORT Session {
   bool shares_scope() const { return shares_scope_; }
 
   // As Scope::save(); on the chief `beside` is called when the checkpoint is about to be written,
-  // and what it throws fails the save. Returns on all processes whether it is there; nothing where
-  // a thread writes it.
+  // by the thread that writes it, and an Error that it throws fails the save. Returns on all
+  // processes whether it is there; nothing where a thread writes it.
   std::optional<bool> save(const std::string& model_dir, const SaveOptions& options,
                            const std::function<void()>& beside) const;
   // All processes together: waits for the save that a thread writes, and returns whether it is

@@ -27,10 +27,11 @@ template <>
 inline constexpr plan::StepLedger::Commit::State kLastOf<plan::StepLedger::Commit::State> =
     plan::StepLedger::Commit::State::kLost;
 
-// What a connection is for.
-enum class Purpose { kData, kRows, kLedger, kBeat, kCalls };
+// What a connection is for. kSaves: requests to a server's shards as those of kData, for a
+// checkpoint that the chief fetches while it makes steps.
+enum class Purpose { kData, kRows, kLedger, kBeat, kCalls, kSaves };
 template <>
-inline constexpr Purpose kLastOf<Purpose> = Purpose::kCalls;
+inline constexpr Purpose kLastOf<Purpose> = Purpose::kSaves;
 
 // An answer that says that it is done, and one that says whether.
 struct Done {};

@@ -152,6 +152,7 @@ class LoopCheckpoint::Impl {
     if (replica().is_chief()) {
       tensors = state();
       if (aside) tensors = copy_.of(tensors);
+      if (asynchronous && !aside) copy_.prepare(tensors);
       if (!aside || !copy_.all_finite()) check_finite(newest);
     }
     const Saved made = save_together(
@@ -164,7 +165,7 @@ class LoopCheckpoint::Impl {
                 [this] { return cluster_->cancelled(); });
           return *writer_;
         },
-        [&] {
+        [&]() -> CheckpointInParts {
           return Checkpoint{.tensors = std::move(tensors),
                             .global_step = newest,
                             .inputs = json{{"readers", positions}, {"data", data_positions}}.dump(),

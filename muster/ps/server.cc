@@ -32,7 +32,7 @@ using distribute::StartOptions;
 constexpr double kGoodbyeTimeout = 10;
 constexpr double kLastAnswerTimeout = 2;
 constexpr double kStopGraceSeconds = 600;
-// A worker has three or four, and for a moment those of a process of it that is gone.
+// A worker has three to five, and for a moment those of a process of it that is gone.
 constexpr size_t kConnectionsEach = 8;
 constexpr size_t kConnections = 1024;
 constexpr size_t kUnproved = 32;
@@ -217,10 +217,14 @@ class Server {
     }
     if (!peer) return;
     using net::Purpose;
-    const bool of_shards = peer->purpose == Purpose::kData || peer->purpose == Purpose::kRows;
+    const bool saves = peer->purpose == Purpose::kSaves;
+    const bool of_shards =
+        saves || peer->purpose == Purpose::kData || peer->purpose == Purpose::kRows;
     note_connection(*peer, +1);
     ShardServer::Client client{
-        .socket = socket, .rank = peer->rank, .is_newest = [&] { return is_newest(*peer); }};
+        .socket = socket, .rank = peer->rank, .saves = saves, .is_newest = [&] {
+          return is_newest(*peer);
+        }};
     try {
       while (true) {
         of_shards ? answer<shards::Request>(*peer, client) : answer<ledger::Request>(*peer, client);
@@ -341,8 +345,10 @@ class Server {
     const std::pair process(peer.rank, peer.incarnation);
     const int left = per_process_[process] += change;
     if (left == 0) per_process_.erase(process);
-    // One that stood still connects again to say that it lives, and may have a successor by now.
-    if (change > 0 && peer.purpose != net::Purpose::kBeat) newest_[peer.rank] = peer.incarnation;
+    // One that stood still connects again to say that it lives, or to save, and may have a
+    // successor by now.
+    if (change > 0 && peer.purpose != net::Purpose::kBeat && peer.purpose != net::Purpose::kSaves)
+      newest_[peer.rank] = peer.incarnation;
     if (peer.rank != 0) return left;
     chief_connections_ += change;
     chief_came_ = true;

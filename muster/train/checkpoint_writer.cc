@@ -14,16 +14,11 @@
 #include "muster/files/shared_patience.h"
 
 namespace muster::inline v0_1 {
-namespace {
 
-// Threads that compute a step wait for each other, so one that shares its core with the save would
-// delay them all. If the core is idle, the save is as fast as ever.
-void yield_to_steps() {
+void internal::yield_to_steps() {
   constexpr int kNice = 10;
   (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNice);
 }
-
-}  // namespace
 
 CheckpointWriter::CheckpointWriter(const std::string& model_dir,
                                    const CheckpointManagerOptions& options,
@@ -58,10 +53,28 @@ std::string CheckpointWriter::save(const Checkpoint& checkpoint) {
   return checkpoints_->save(checkpoint);
 }
 
-void CheckpointWriter::begin(Checkpoint checkpoint) {
-  begun_ = std::async(std::launch::async, [this, checkpoint = std::move(checkpoint)] {
-    yield_to_steps();
-    return save(checkpoint);
+void CheckpointWriter::begin(Checkpoint checkpoint, RestOfCheckpoint rest) {
+  rest_failed_ = false;
+  const auto write = [this](Checkpoint& all, const RestOfCheckpoint& rest) {
+    internal::yield_to_steps();
+    if (rest) {
+      const Status added = [&] {
+        try {
+          return rest(all);
+        } catch (...) {
+          rest_failed_ = true;
+          throw;
+        }
+      }();
+      if (!added.ok()) throw added.error();
+    }
+    return save(all);
+  };
+  begun_ = std::async(std::launch::async, [write, checkpoint = std::move(checkpoint),
+                                           rest = std::move(rest)]() mutable {
+    // The thread drops it, not finish().
+    const RestOfCheckpoint own = std::exchange(rest, {});
+    return write(checkpoint, own);
   });
 }
 

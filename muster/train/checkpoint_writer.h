@@ -2,6 +2,7 @@
 // Thread safety: as CheckpointManager.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <future>
 #include <optional>
@@ -10,11 +11,16 @@
 
 #include "muster/base/clock.h"
 #include "muster/base/export.h"
+#include "muster/base/result.h"
 #include "muster/checkpoint/directory_lock.h"
 #include "muster/checkpoint/manager.h"
 #include "muster/checkpoint/store_claim.h"
 
 namespace muster::inline v0_1 {
+
+// Adds what a checkpoint still lacks, on the thread that writes it. An error that it returns is
+// that of a save that failed. An error that it throws ends the run, whatever saves may fail.
+using RestOfCheckpoint = std::function<Status(Checkpoint& checkpoint)>;
 
 class MUSTER_PART_EXPORT CheckpointWriter {
  public:
@@ -41,20 +47,33 @@ class MUSTER_PART_EXPORT CheckpointWriter {
 
   // Begins the same save on a thread of its own, and returns. The values of the tensors must not
   // change until finish(), and no other call is allowed before it except is_done(). The thread has
-  // a low priority: the steps of the run come first.
-  void begin(Checkpoint checkpoint);
+  // a low priority: the steps of the run come first. The thread calls `rest` before it writes, and
+  // drops it when the checkpoint is written, or the save has failed.
+  void begin(Checkpoint checkpoint, RestOfCheckpoint rest = {});
   // Whether finish() returns at once.
   bool is_done() const { return is_done_within(Seconds(0)); }
   // The same, after waiting for that at most so long.
   bool is_done_within(Seconds time) const;
   // Waits for the save. Returns what save() returns, and throws what it throws.
   std::string finish();
+  // Whether the last finish() threw what `rest` threw.
+  bool rest_failed() const { return rest_failed_; }
 
  private:
   std::optional<CheckpointManager> checkpoints_;  // always set
   std::optional<DirectoryLock> lock_;
   std::optional<StoreClaim> claim_;
-  std::future<std::string> begun_;  // the last member: its destructor waits for the thread
+  std::atomic<bool> rest_failed_ = false;  // with what ends the run
+  std::future<std::string> begun_;         // the last member: its destructor waits for the thread
 };
+
+namespace internal {
+
+// Gives this thread a low priority, for as long as it lives. Threads that compute a step wait for
+// each other, so one that shares its core with the save would delay them all. If the core is idle,
+// the save is as fast as ever.
+void yield_to_steps();
+
+}  // namespace internal
 
 }  // namespace muster::inline v0_1

@@ -93,7 +93,7 @@ void ElasticMember::remember_loss(distribute::ReplicaInput* input, int64_t examp
 
 void ElasticMember::remember_together(distribute::ReplicaInput& input, int64_t examples_of_step,
                                       int64_t last_step) {
-  const auto gathered = engine_.replica().state().gather_for_checkpoint();
+  const auto gathered = engine_.replica().state().gather_for_checkpoint(/*later=*/false);
   attempt_.memory = {.chief = attempt_.memory.chief};
   attempt_.regroups = true;
   if (!engine_.replica().is_chief()) return;

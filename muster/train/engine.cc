@@ -13,6 +13,7 @@
 #include "muster/base/log.h"
 #include "muster/base/random.h"
 #include "muster/distribute/replica_values.h"
+#include "muster/files/shared_patience.h"
 #include "muster/tensor/compilation_log.h"
 #include "muster/tensor/device.h"
 #include "muster/tensor/device_failure.h"
@@ -39,6 +40,13 @@ Error converted(const c10::Error& error, const std::string& where, Device device
     if (const auto hint = hint_of_own_backward(said)) return *hint;
     return hint_of_mixed_devices(said, device).value_or("");
   });
+}
+
+// `bad`: "variable dense/kernel holds nan ...".
+Error not_saved(int64_t step, const std::string& bad) {
+  return Error(ErrorKind::kNonFinite,
+               fmt::format("after step {} the {}; nothing was saved", step, bad),
+               "lower the learning rate or clip gradients, and continue from the last checkpoint");
 }
 
 }  // namespace
@@ -310,14 +318,46 @@ std::string Engine::begin(SharedRun& run, SharedRun::Start start) {
   return place.position;
 }
 
+RestOfCheckpoint Engine::rest_of(const Save& save) {
+  auto fetch = replica_.state().take_rest();
+  if (!fetch && !save.beside) return nullptr;
+  std::vector<std::string> names;
+  for (const auto& variable : replica_.variables().variables()) names.push_back(variable->name());
+  return [fetch = std::move(fetch), beside = save.beside, names = std::move(names),
+          step = step_](Checkpoint& checkpoint) -> Status {
+    if (fetch) {
+      distribute::ServedState::Cut cut;
+      fetch(cut);
+      if (cut.failed) return *cut.failed;
+      std::string bad = cut.non_finite;
+      for (const std::string& name : names) {
+        const auto value = cut.tensors.find(name);
+        if (!bad.empty() || value == cut.tensors.end()) continue;
+        bad = find_non_finite("variable " + name, value->second).value_or("");
+      }
+      if (!bad.empty()) throw not_saved(step, bad);
+      checkpoint.tensors.merge(cut.tensors);
+      checkpoint.parts = std::move(cut.parts);
+    }
+    try {
+      const SharedPatience patience;
+      if (beside) beside();
+    } catch (const Error& error) {
+      return error;
+    }
+    return {};
+  };
+}
+
 Saved Engine::save(const Save& save) {
   replica_.group().report(Phase::kSaving, step_);
   Checkpoint checkpoint;
   checkpoint.epoch = save.epoch;
-  checkpoint.tensors = replica_.state().gather_for_checkpoint();
-  json positions = save.inputs();
   const bool copies = save.way.aside != nullptr && replica_.is_chief();
+  checkpoint.tensors = replica_.state().gather_for_checkpoint(/*later=*/copies);
+  json positions = save.inputs();
   if (copies) checkpoint.tensors = copy_.of(checkpoint.tensors);
+  if (save.way.prepares && replica_.is_chief()) copy_.prepare(checkpoint.tensors);
   checkpoint.tensors.insert(kept_.begin(), kept_.end());
   const auto& cut = replica_.state().cut();
   if (cut) {
@@ -333,19 +373,14 @@ Saved Engine::save(const Save& save) {
     if (!copies || !copy_.all_finite())
       bad = find_non_finite(replica_.variables(), checkpoint.tensors);
     if (cut && !cut->non_finite.empty()) bad = cut->non_finite;
-    if (bad) {
-      throw Error(
-          ErrorKind::kNonFinite,
-          fmt::format("after step {} the {}; nothing was saved", step_, *bad),
-          "lower the learning rate or clip gradients, and continue from the last checkpoint");
-    }
+    if (bad) throw not_saved(step_, *bad);
   }
   return save_together(
       replica_, save.writer,
-      [&] {
+      [&]() -> CheckpointInParts {
         if (cut && cut->failed) throw *cut->failed;
         if (save.notes) checkpoint.notes = save.notes();
-        return std::move(checkpoint);
+        return {std::move(checkpoint), rest_of(save)};
       },
       save.saved, save.way);
 }

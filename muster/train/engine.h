@@ -131,6 +131,9 @@ class MUSTER_PART_EXPORT Engine {
     // On the chief: the program's notes. It is called when the checkpoint is about to be written,
     // and may write what belongs next to it: where it throws, the save has failed.
     std::function<std::map<std::string, std::string>()> notes{};
+    // On the chief: what else belongs next to the checkpoint is written before it. If a thread
+    // writes the checkpoint, it calls this. Where it throws an Error, the save has failed.
+    std::function<void()> beside{};
     std::function<CheckpointWriter&()> writer{};             // on the chief
     std::function<void(const std::string& prefix)> saved{};  // on the chief, once it is there
     SaveWay way{};                                           // as save_together() takes it
@@ -151,6 +154,8 @@ class MUSTER_PART_EXPORT Engine {
   void fit_to_model(const optim::TrainOp& train_op);
   // The variables get values of another run, unless this one continues: before or after the build.
   void take_warm_start(bool built);
+  // What a thread adds to the checkpoint of `save`; nothing where there is nothing to add.
+  RestOfCheckpoint rest_of(const Save& save);
   distribute::StepResult told_with_cause(const std::function<distribute::StepResult()>& step,
                                          const Batch* batch, const Tensor& loss);
 

@@ -10,7 +10,7 @@
 
 namespace muster::inline v0_1 {
 
-void PendingSave::begin(CheckpointWriter* writer, const std::function<Checkpoint()>& make,
+void PendingSave::begin(CheckpointWriter* writer, const std::function<CheckpointInParts()>& make,
                         std::function<void(const std::string& prefix)> saved,
                         FailedSaves* may_fail) {
   any_ = true;
@@ -21,9 +21,9 @@ void PendingSave::begin(CheckpointWriter* writer, const std::function<Checkpoint
   may_fail_ = may_fail;
   writer->check();
   internal::saved_or_counted(*writer, may_fail, [&] {
-    Checkpoint checkpoint = make();
-    step_ = checkpoint.global_step;
-    writer->begin(std::move(checkpoint));
+    CheckpointInParts made = make();
+    step_ = made.checkpoint.global_step;
+    writer->begin(std::move(made.checkpoint), std::move(made.rest));
     writer_ = writer;
   });
 }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "muster/base/export.h"
 #include "muster/distribute/replica.h"
@@ -14,6 +15,16 @@
 #include "muster/train/failed_saves.h"
 
 namespace muster::inline v0_1 {
+
+// What a save writes: a checkpoint, and what the thread that writes it has to add first.
+struct CheckpointInParts {
+  // Implicit: most checkpoints are whole.
+  CheckpointInParts(Checkpoint whole, RestOfCheckpoint rest_of_it = {})
+      : checkpoint(std::move(whole)), rest(std::move(rest_of_it)) {}
+
+  Checkpoint checkpoint;
+  RestOfCheckpoint rest;
+};
 
 class MUSTER_PART_EXPORT PendingSave {
  public:
@@ -23,7 +34,7 @@ class MUSTER_PART_EXPORT PendingSave {
   // is called with the prefix when the checkpoint is written. `may_fail` counts failures; nullptr,
   // on all replicas: none may fail. Throws the errors of CheckpointWriter::check(), and the errors
   // of `make` unless `may_fail` allows them. REQUIRES: !any().
-  void begin(CheckpointWriter* writer, const std::function<Checkpoint()>& make,
+  void begin(CheckpointWriter* writer, const std::function<CheckpointInParts()>& make,
              std::function<void(const std::string& prefix)> saved, FailedSaves* may_fail);
   // Whether a save has begun that the replicas have not settled.
   bool any() const { return any_; }

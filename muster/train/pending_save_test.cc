@@ -187,6 +187,38 @@ TEST_F(PendingSaveTest, HooksLearnOfEachCheckpointBeforeTheNextSaveAndTheEnd) {
                                  "saved 4", "saving 6", "saved 6", "saving 7", "saved 7"));
 }
 
+// A failure to add the rest is that of a save. What it throws ends the run, also where saves may
+// fail.
+TEST_F(PendingSaveTest, TheThreadAddsTheRestOfACheckpoint) {
+  CheckpointWriter writer(directory / "m");
+  FailedSaves failures(2, "the limit");
+  const auto save = [&](int64_t step, const RestOfCheckpoint& rest) {
+    PendingSave pending;
+    pending.begin(
+        &writer,
+        [&]() -> CheckpointInParts {
+          return {{.global_step = step}, rest};
+        },
+        {}, &failures);
+    return pending.await();
+  };
+  std::thread::id thread;
+  const std::string prefix = save(1, [&](Checkpoint& checkpoint) -> Status {
+    thread = std::this_thread::get_id();
+    checkpoint.tensors["late"] = torch::ones({3});
+    return {};
+  });
+  EXPECT_NE(thread, std::this_thread::get_id());
+  EXPECT_EQ(read_checkpoint(local_file_system(), prefix).tensors.count("late"), 1u);
+  const Error full(ErrorKind::kUnavailable, "ps 1 cannot save its part");
+  EXPECT_EQ(save(2, [&](Checkpoint&) -> Status { return full; }), "");
+  const Error error = error_of([&] {
+    save(3, [&](Checkpoint&) -> Status { throw Error(ErrorKind::kPeerLost, "ps 1 was lost"); });
+  });
+  EXPECT_EQ(error.message(), "ps 1 was lost");
+  EXPECT_EQ(latest("m"), 1);
+}
+
 TEST_F(PendingSaveTest, OnlyOneIsInFlightAndTheNextSaysThatItWaits) {
   GatedFiles files(2);
   std::jthread opens([&] {

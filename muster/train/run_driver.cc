@@ -51,7 +51,8 @@ RunDriver::End RunDriver::run(const Plan& plan) {
     // The first save of a run shows that it can be saved.
     if (due(made.save)) {
       save({.notify = !ends && next != Next::kLeave,
-            .must = ends || (!plan.continues && !saves_.any())});
+            .must = ends || (!plan.continues && !saves_.any()),
+            .waits = pace_.save_wanted()});
     }
     course_.after_step_and_save(made);
     if (next == Next::kStep && stops_alone()) next = agree_on_next();
@@ -68,7 +69,7 @@ RunDriver::End RunDriver::run(const Plan& plan) {
     // It waited for others, and was told to stop meanwhile.
     end_if_told();
     end_steps(end, [&] {
-      if (due(wants_to_save())) save({});
+      if (due(wants_to_save())) save({.waits = pace_.save_wanted()});
     });
     if (replica_.is_chief()) end_if_told();
   }
@@ -151,8 +152,8 @@ void RunDriver::save(const Save& how) {
   const TimePoint begun = clock_.now();
   replica_.group().report(Phase::kSaving, engine_.step());
   const Saved made = saves_.save(
-      how.must, [&](const SaveWay& way) { return course_.write(way); },
-      [&] { return engine_.step(); });
+      {.must = how.must, .waits = how.waits},
+      [&](const SaveWay& way) { return course_.write(way); }, [&] { return engine_.step(); });
   if (made.saved && how.notify) tell_saved(made);
   replica_.group().report(Phase::kTraining, engine_.step());
   if (!pace_.others_go_on()) course_.after_pause(to_seconds(clock_.now() - begun));

@@ -101,6 +101,7 @@ class MUSTER_PART_EXPORT RunDriver {
   struct Save {
     bool notify = true;  // RunCourse::after_save() is called
     bool must = false;   // when it fails, the run ends
+    bool waits = false;  // until the checkpoint is written
   };
   void save(const Save& how);
   // Whether to save the step where the engine is; `agreed`: the chief's clock wanted it.

@@ -36,11 +36,16 @@ void RunSaves::agree_on_patience() {
   if (enabled()) failed_saves_.take_chiefs_limit(replica_.group(), replica_.is_chief());
 }
 
-Saved RunSaves::save(bool must, const std::function<Saved(const SaveWay& way)>& write,
+Saved RunSaves::save(const How& how, const std::function<Saved(const SaveWay& way)>& write,
                      const std::function<int64_t()>& step) {
   settle(fmt::format("the save of step {}", step()));
-  const Saved made = write({.may_fail = must || !failed_saves_.patient() ? nullptr : &failed_saves_,
-                            .aside = must || !options_.asynchronous ? nullptr : &pending_});
+  const bool aside = options_.asynchronous && !how.must && !how.waits;
+  // The save before the first step, after which others come.
+  const bool first = !saved_ && timer_.saved_step() == step();
+  const Saved made =
+      write({.may_fail = how.must || !failed_saves_.patient() ? nullptr : &failed_saves_,
+             .aside = aside ? &pending_ : nullptr,
+             .prepares = options_.asynchronous && first});
   if (pending_.any()) {
     timer_.failed(step());  // until settle() says that it was written
     pending_step_ = step();

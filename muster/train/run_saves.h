@@ -72,8 +72,13 @@ class MUSTER_PART_EXPORT RunSaves {
 
   // Saves by `write`, which calls save_together() with its argument; `step` returns the step that
   // was saved. If it `must`, a failure ends the run, and the checkpoint is written when this
-  // returns. Otherwise it settles the save before, and a thread may write this one.
-  Saved save(bool must, const std::function<Saved(const SaveWay& way)>& write,
+  // returns. Otherwise it settles the save before, and a thread may write this one, unless it
+  // `waits`.
+  struct How {
+    bool must = false;
+    bool waits = false;
+  };
+  Saved save(const How& how, const std::function<Saved(const SaveWay& way)>& write,
              const std::function<int64_t()>& step);
   // Between two steps, after `step`: handles a save that the thread has written since. Throws its
   // error.

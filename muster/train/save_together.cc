@@ -12,7 +12,7 @@ bool internal::saved_or_counted(CheckpointWriter& writer, FailedSaves* may_fail,
   try {
     work();
   } catch (const Error& error) {
-    if (may_fail == nullptr) throw;
+    if (may_fail == nullptr || writer.rest_failed()) throw;
     // Saving takes long: the run may have lost the directory meanwhile.
     writer.check();
     may_fail->note(error);
@@ -30,7 +30,7 @@ bool internal::agree_on_saved(distribute::Replica& replica, bool saved, bool pat
 }
 
 Saved save_together(distribute::Replica& replica, const std::function<CheckpointWriter&()>& writer,
-                    const std::function<Checkpoint()>& make,
+                    const std::function<CheckpointInParts()>& make,
                     const std::function<void(const std::string& prefix)>& saved,
                     const SaveWay& way) {
   Saved made;
@@ -44,7 +44,9 @@ Saved save_together(distribute::Replica& replica, const std::function<Checkpoint
     to.check();
     if (internal::saved_or_counted(to, way.may_fail, [&] {
           const SharedPatience patience;
-          made.prefix = to.save(make());
+          CheckpointInParts all = make();
+          if (all.rest) all.rest(all.checkpoint).value();
+          made.prefix = to.save(all.checkpoint);
         })) {
       if (way.may_fail != nullptr) way.may_fail->forget();
       if (saved) saved(made.prefix);

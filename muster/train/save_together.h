@@ -31,6 +31,8 @@ struct SaveWay {
   // Where the save is noted that a thread of the chief writes while the run continues. nullptr: all
   // replicas wait until the checkpoint is written.
   PendingSave* aside = nullptr;
+  // Later saves will be made by a thread: the memory for their copy is made ready meanwhile.
+  bool prepares = false;
 };
 
 // Saves; all replicas call this together. On the chief `make` returns the checkpoint, and `saved`,
@@ -41,13 +43,14 @@ struct SaveWay {
 // errors of CheckpointWriter::check(): a run that lost its directory must not write there any more.
 MUSTER_PART_EXPORT Saved save_together(distribute::Replica& replica,
                                        const std::function<CheckpointWriter&()>& writer,
-                                       const std::function<Checkpoint()>& make,
+                                       const std::function<CheckpointInParts()>& make,
                                        const std::function<void(const std::string& prefix)>& saved,
                                        const SaveWay& way);
 
 namespace internal {
 
-// Calls `work`, a part of a save on the chief. Returns false if it failed and `may_fail` allows it.
+// Calls `work`, a part of a save on the chief. Returns false if it failed and `may_fail` allows it,
+// which never holds for what RestOfCheckpoint has thrown.
 bool saved_or_counted(CheckpointWriter& writer, FailedSaves* may_fail,
                       const std::function<void()>& work);
 // Whether the chief has saved; all replicas learn it. If no save may fail (`patient`: false), they

@@ -3,11 +3,12 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <functional>
 #include <iterator>
+#include <mutex>
+#include <new>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -16,7 +17,10 @@
 #include <emmintrin.h>
 #endif
 
+#include "muster/base/crc32c.h"
+#include "muster/checkpoint/checkpoint_memory.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/train/checkpoint_writer.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -29,17 +33,29 @@ namespace {
 #define MUSTER_COPY_CLONES
 #endif
 
-// A thread takes this much at a time, in bytes; a multiple of kLine.
-constexpr size_t kBlock = size_t{256} << 10;
 // A line of the caches, in bytes.
 constexpr size_t kLine = 64;
+// The checksum of this much is computed while it is in the nearest cache, in bytes: a multiple of
+// kLine, and what crc32c() takes in one round.
+constexpr size_t kNear = 6144;
+// A thread takes this much at a time, in bytes.
+constexpr size_t kBlock = 42 * kNear;
 
-// Bytes to copy. Without `from` they are in their place. `to` begins a line.
+// Bytes to copy. Without `from` they are in their place. `to` begins a line, unless the block is
+// shorter than a line.
 struct Block {
+  size_t tensor;  // the number of their tensor
   const std::byte* from;
   std::byte* to;
   size_t bytes;
   DType dtype;
+};
+
+// The checksum of some blocks of a tensor that follow each other.
+struct Sum {
+  size_t tensor = 0;
+  uint32_t crc = 0;
+  size_t bytes = 0;
 };
 
 // Stores a line past the caches: they need not read it first, and keep what the next step needs.
@@ -54,8 +70,8 @@ inline __attribute__((always_inline)) void store_line(std::byte* to, const void*
 #endif
 }
 
-// Copies a block, and returns whether it is finite. A number is infinite or NaN if all bits of its
-// exponent are set; `exponent` 0: every number is finite.
+// Copies a block, and returns whether it is finite: whether no number has all bits of `exponent`;
+// 0: every number is finite.
 template <typename Bits>
 inline __attribute__((always_inline)) bool copy_numbers(const Block& block, Bits exponent) {
   typedef Bits Lanes __attribute__((vector_size(kLine), aligned(alignof(Bits)), may_alias));
@@ -76,9 +92,6 @@ inline __attribute__((always_inline)) bool copy_numbers(const Block& block, Bits
     if ((number & exponent) == exponent) any = 1;
     std::memcpy(block.to + at, &number, sizeof number);
   }
-#if defined(__SSE2__)
-  _mm_sfence();  // other threads see these stores from now on
-#endif
   return (any & looks) == 0;
 }
 
@@ -93,20 +106,47 @@ MUSTER_COPY_CLONES bool copy_16(const Block& block, uint16_t exponent) {
 }
 MUSTER_COPY_CLONES bool copy_8(const Block& block) { return copy_numbers<uint8_t>(block, 0); }
 
+// The bits of the exponent of each kind of number: a number is infinite or NaN if all are set.
+constexpr uint64_t kDoubleExponent = 0x7ff0000000000000U;
+constexpr uint32_t kFloatExponent = 0x7f800000U;
+constexpr uint16_t kHalfExponent = 0x7c00U;
+constexpr uint16_t kBfloatExponent = 0x7f80U;
+
 // Returns whether what is there now is finite.
-bool copy_block(const Block& block) {
+bool copy_piece(const Block& block) {
   switch (block.dtype) {
     case at::ScalarType::Float:
-      return copy_32(block, 0x7f800000U);
+      return copy_32(block, kFloatExponent);
     case at::ScalarType::Double:
-      return copy_64(block, 0x7ff0000000000000U);
+      return copy_64(block, kDoubleExponent);
     case at::ScalarType::Half:
-      return copy_16(block, 0x7c00U);
+      return copy_16(block, kHalfExponent);
     case at::ScalarType::BFloat16:
-      return copy_16(block, 0x7f80U);
+      return copy_16(block, kBfloatExponent);
     default:
       return copy_8(block);
   }
+}
+
+// Returns whether the block is finite, and continues the checksum of what is before it.
+bool copy_block(const Block& block, uint32_t* crc) {
+  bool finite = true;
+  for (size_t at = 0; at < block.bytes; at += kNear) {
+    Block piece = block;
+    piece.bytes = std::min(kNear, block.bytes - at);
+    piece.to += at;
+    if (piece.from != nullptr) piece.from += at;
+    finite &= copy_piece(piece);
+    *crc = extend_crc32c(*crc, {piece.from != nullptr ? piece.from : piece.to, piece.bytes});
+  }
+  return finite;
+}
+
+// Other threads see the stores of this one from now on.
+void end_stores() {
+#if defined(__SSE2__)
+  _mm_sfence();
+#endif
 }
 
 // Calls `work` with parts of 0 to `count` on as many threads as an operation of LibTorch takes.
@@ -127,37 +167,86 @@ bool is_free(const Tensor& copy, const Tensor& tensor) {
 
 }  // namespace
 
-std::map<std::string, Tensor> StateCopy::of(const std::map<std::string, Tensor>& tensors) {
-  const torch::NoGradGuard no_grad;
+void StateCopy::make_room(const std::map<std::string, Tensor>& tensors) {
+  if (touches_.joinable()) touches_.join();
   std::map<std::string, Tensor> before = std::exchange(copies_, {});
-  std::vector<Block> blocks;
+  std::map<std::string, TensorSpec> missing;
   for (const auto& [name, tensor] : tensors) {
     if (!tensor.defined() || tensor.layout() != at::kStrided) {
       copies_[name] = tensor;
       continue;
     }
     const auto known = before.find(name);
-    Tensor copy = known != before.end() && is_free(known->second, tensor)
-                      ? std::move(known->second)
-                      : torch::empty(tensor.sizes(), at::dtype(tensor.scalar_type()));
+    if (known != before.end() && is_free(known->second, tensor)) {
+      copies_[name] = std::move(known->second);
+    } else {
+      missing[name] = {.shape = tensor.sizes().vec(), .dtype = tensor.scalar_type()};
+    }
+  }
+  before.clear();
+  if (!missing.empty()) copies_.merge(checkpoint_memory(missing));
+}
+
+void StateCopy::prepare(const std::map<std::string, Tensor>& tensors) {
+  try {
+    make_room(tensors);
+  } catch (const std::bad_alloc&) {
+    return;  // of() throws it
+  }
+  touches_ = std::jthread([memory = memory_of(copies_)] {
+    internal::yield_to_steps();
+    constexpr size_t kPage = 4096;
+    for (size_t at = 0; at < memory.size(); at += kPage)
+      *static_cast<volatile std::byte*>(memory.data() + at) = std::byte{0};
+  });
+}
+
+std::map<std::string, Tensor> StateCopy::of(const std::map<std::string, Tensor>& tensors) {
+  const torch::NoGradGuard no_grad;
+  make_room(tensors);
+  std::vector<Tensor> copied;
+  std::vector<Block> blocks;
+  for (const auto& [name, tensor] : tensors) {
+    if (!tensor.defined() || tensor.layout() != at::kStrided) continue;
+    const Tensor& copy = copies_.at(name);
     const bool plain = tensor.is_cpu() && tensor.is_contiguous() && !tensor.is_neg();
     if (!plain) copy.copy_(tensor);
     const auto* from = plain ? static_cast<const std::byte*>(tensor.data_ptr()) : nullptr;
     auto* to = static_cast<std::byte*>(copy.data_ptr());
-    for (size_t at = 0; at < copy.nbytes(); at += kBlock) {
-      blocks.push_back({.from = plain ? from + at : nullptr,
+    // Up to where a line begins.
+    size_t size = (kLine - reinterpret_cast<uintptr_t>(to) % kLine) % kLine;
+    if (size == 0) size = kBlock;
+    for (size_t at = 0; at < copy.nbytes(); at += std::exchange(size, kBlock)) {
+      blocks.push_back({.tensor = copied.size(),
+                        .from = plain ? from + at : nullptr,
                         .to = to + at,
-                        .bytes = std::min(kBlock, copy.nbytes() - at),
+                        .bytes = std::min(size, copy.nbytes() - at),
                         .dtype = copy.scalar_type()});
     }
-    copies_[name] = std::move(copy);
+    copied.push_back(copy);
   }
-  std::atomic<bool> all_finite = true;
+  std::mutex mutex;
+  bool all_finite = true;
+  std::map<size_t, Sum> sums;  // by their first block
   on_all_threads(blocks.size(), [&](size_t begin, size_t end) {
-    for (size_t i = begin; i < end; ++i) {
-      if (!copy_block(blocks[i])) all_finite = false;
+    std::map<size_t, Sum> own;
+    bool finite = true;
+    for (size_t i = begin, first = begin; i < end; ++i) {
+      if (blocks[i].tensor != blocks[first].tensor) first = i;
+      Sum& sum = own[first];
+      sum.tensor = blocks[i].tensor;
+      finite &= copy_block(blocks[i], &sum.crc);
+      sum.bytes += blocks[i].bytes;
     }
+    end_stores();
+    const std::lock_guard lock(mutex);
+    all_finite &= finite;
+    sums.merge(own);
   });
+  std::vector<uint32_t> crcs(copied.size(), crc32c({}));
+  for (const auto& [first, sum] : sums)
+    crcs[sum.tensor] = joined_crc32c(crcs[sum.tensor], sum.crc, sum.bytes);
+  for (size_t i = 0; i < copied.size(); ++i) note_crc32c(copied[i], crcs[i]);
   all_finite_ = all_finite;
   return copies_;
 }

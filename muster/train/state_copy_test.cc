@@ -4,8 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
+#include "muster/base/crc32c.h"
+#include "muster/base/direct_output.h"
+#include "muster/base/temp_directory.h"
+#include "muster/checkpoint/checkpoint_memory.h"
+#include "muster/formats/safetensors.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
@@ -76,6 +82,39 @@ TEST(StateCopyTest, FindsWhatIsNotFinite) {
                  {"tiny", torch::full({3}, std::numeric_limits<float>::denorm_min())},
                  {"bits", torch::full({3}, 0x7f800000, at::kInt)}});
   EXPECT_TRUE(copy.all_finite());
+}
+
+// A checkpoint's file has the copies as they lie in memory, and the checksums of the copy.
+TEST(StateCopyTest, IsLaidOutAsTheFileOfACheckpoint) {
+  const TempDirectory directory;
+  const Tensors tensors = {
+      {"large", torch::rand({kMany})},        {"one", torch::full({}, 2, at::kFloat)},
+      {"other", torch::rand({kMany / 3})},    {"rows", torch::rand({kMany / 5, 2}, at::kDouble)},
+      {"small", torch::ones({5}, at::kHalf)}, {"counter", torch::full({}, 7, at::kLong)}};
+  StateCopy copy;
+  copy.prepare(tensors);
+  const Tensors copied = copy.of(tensors);
+  const std::string path = directory / "model.ckpt-3.safetensors";
+  write_checkpoint(local_file_system(), path, {.tensors = copied, .global_step = 3});
+  const Checkpoint read = read_checkpoint(local_file_system(), path);
+  const auto file = formats::SafetensorsReader::open(local_file_system(), path).value();
+  for (const auto& [name, tensor] : tensors) {
+    EXPECT_TRUE(read.tensors.at(name).equal(tensor)) << name;
+    const Tensor& mine = copied.at(name);
+    EXPECT_EQ(noted_crc32c(mine),
+              crc32c({static_cast<const std::byte*>(mine.data_ptr()), mine.nbytes()}))
+        << name;
+    const auto address = reinterpret_cast<uintptr_t>(mine.data_ptr());
+    EXPECT_EQ(address % DirectOutput::kBlock, file.find(name)->offset % DirectOutput::kBlock)
+        << name;
+  }
+  // Another value has another checksum, which nobody has noted.
+  copied.at("large").add_(1);
+  EXPECT_EQ(noted_crc32c(copied.at("large")), std::nullopt);
+  EXPECT_EQ(noted_crc32c(copied.at("other").slice(0, 0, 10)), std::nullopt);
+  EXPECT_EQ(noted_crc32c(tensors.at("large")), std::nullopt);
+  write_checkpoint(local_file_system(), path, {.tensors = copied, .global_step = 3});
+  EXPECT_NO_THROW(read_checkpoint(local_file_system(), path));
 }
 
 TEST(StateCopyTest, LeavesWhatACheckpointCannotHold) {

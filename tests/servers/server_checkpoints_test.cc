@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <limits>
+#include <memory>
 
 #include "muster/base/error_of.h"
 #include "muster/base/fault_file_system.h"
@@ -39,6 +41,7 @@ struct ServedTasks {
   int servers = 1;
   distribute::ParameterServerOptions options = {};
   std::function<void(RunConfig& config, bool serves, int index)> adapt = {};
+  std::shared_ptr<Hook> hook = {};  // on the chief
 };
 
 void train_tasks(const ServedTasks& tasks, const std::string& model_dir, const ModelFn& model_fn,
@@ -50,7 +53,9 @@ void train_tasks(const ServedTasks& tasks, const std::string& model_dir, const M
         quiet_config(model_dir, distribute::parameter_server(tasks.options),
                      serves ? cluster.server_environment(task - 1) : cluster.environment(0));
     if (tasks.adapt) tasks.adapt(config, serves, task - 1);
-    Estimator(model_fn, config).train(endless(), {.max_steps = max_steps});
+    TrainOptions how{.max_steps = max_steps};
+    if (tasks.hook && !serves) how.hooks = {tasks.hook};
+    Estimator(model_fn, config).train(endless(), how);
   });
 }
 
@@ -114,6 +119,63 @@ TEST(ServerCheckpointsTest, EachServerWritesItsPart) {
   // Of 10, 20 and 25, and of the beginning.
   EXPECT_EQ(files_of_parts(directory / "served"), 8u);
   EXPECT_TRUE(same_bits(latest(directory / "served"), latest(directory / "alone")));
+}
+
+// The files of this machine; those of step 10 wait until the test opens them.
+class HeldFiles final : public FaultFileSystem {
+ public:
+  HeldFiles() : FaultFileSystem(local_file_system()) {}
+
+  void open() { open_.set_value(); }
+  Result<std::unique_ptr<StagedWriter>> open_staged(const std::string& path) override {
+    if (path.find("ckpt-10.") != std::string::npos) opened_.wait();
+    return FaultFileSystem::open_staged(path);
+  }
+
+ private:
+  std::promise<void> open_;
+  const std::shared_future<void> opened_{open_.get_future()};
+};
+
+class AtStep final : public Hook {
+ public:
+  AtStep(int64_t step, std::function<void()> call) : step_(step), call_(std::move(call)) {}
+  void after_step(const StepInfo& info) override {
+    if (info.global_step == step_) call_();
+  }
+
+ private:
+  const int64_t step_;
+  const std::function<void()> call_;
+};
+
+// Without a thread the chief would wait here for ever: for a server that writes its part; for its
+// own file with what the servers have sent.
+TEST(ServerCheckpointsTest, TheChiefMakesStepsWhileACheckpointIsWritten) {
+  TempDirectory directory;
+  train_here(directory / "alone", 25);
+  for (const bool parts : {true, false}) {
+    const std::string model_dir = directory / (parts ? "parts" : "whole");
+    HeldFiles files;
+    const auto hook = std::make_shared<AtStep>(15, [&] {
+      EXPECT_EQ(latest(model_dir).global_step, 0) << "nobody sees what is not written";
+      files.open();
+    });
+    train_tasks({.servers = 2,
+                 .options = {.partitioner = plan::Partitioner::fixed(3)},
+                 .adapt =
+                     [&](RunConfig& config, bool serves, int index) {
+                       if (serves ? parts && index == 1 : !parts) config.fs = &files;
+                       if (!parts) look_away(config, serves, index);
+                     },
+                 .hook = hook},
+                model_dir, table_and_dense, 25);
+    for (const char* name : {"/model.ckpt-10", "/model.ckpt-20", "/model.ckpt-25"}) {
+      EXPECT_TRUE(same_bits(read_checkpoint(local_file_system(), model_dir + name),
+                            read_checkpoint(local_file_system(), directory / "alone" + name)))
+          << name;
+    }
+  }
 }
 
 // Written and read by servers in parts, or by the chief in one file. Every run continues the one
@@ -235,6 +297,16 @@ TEST(ServerCheckpointsTest, AWeightThatIsNoNumberIsNotSaved) {
                                      HasSubstr("nothing was saved")));
   EXPECT_EQ(CheckpointManager(directory / "model").all().size(), 1u);
   EXPECT_EQ(files_of_parts(directory / "model"), 2u);
+
+  // A thread fetches it. The loss of the next step may be found first.
+  const Error later = error_of([&] {
+    train_tasks({.servers = 2,
+                 .adapt = [](RunConfig& config, bool, int) { config.save_checkpoints_steps = 1; }},
+                directory / "later", broken, 5);
+  });
+  EXPECT_EQ(later.kind(), ErrorKind::kNonFinite);
+  EXPECT_EQ(CheckpointManager(directory / "later").all().size(), 1u);
+  EXPECT_EQ(files_of_parts(directory / "later"), 2u);
 }
 
 TEST(ServerCheckpointsTest, AServerWithoutSpaceIsNamed) {

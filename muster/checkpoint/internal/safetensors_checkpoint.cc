@@ -17,6 +17,7 @@
 #include "muster/base/json.h"
 #include "muster/base/nearest_hint.h"
 #include "muster/base/strings.h"
+#include "muster/checkpoint/checkpoint_memory.h"
 #include "muster/checkpoint/internal/convert_errors.h"
 #include "muster/formats/checkpoint_header.h"
 #include "muster/formats/safetensors.h"
@@ -244,7 +245,8 @@ void write_safetensors_checkpoint(FileSystem& fs, const std::string& path,
     const auto add = [&](const std::string& name, Tensor tensor, std::string_view dtype) {
       const Bytes bytes = bytes_of_tensor(tensor);
       const Shape shape = tensor.sizes().vec();
-      digests[name] = digest_of(bytes);
+      const std::optional<uint32_t> noted = noted_crc32c(tensor);
+      digests[name] = digest_text(noted ? *noted : crc32c(bytes));
       layout[name] = formats::layout_line(name, dtype, shape);
       views.push_back({name, std::string(dtype), shape, bytes});
       alive.push_back(std::move(tensor));

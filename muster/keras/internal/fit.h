@@ -89,8 +89,9 @@ class Fit {
   std::string key_of(const Callback& callback) const;
   // On the chief: the folders that a backup would make, the outermost first.
   void note_missing_folders();
-  // On the chief.
-  void save_tensors_of_callbacks();
+  // What writes the tensors of callbacks; nothing where there are none, as on others than the
+  // chief.
+  std::function<void()> saves_tensors_of_callbacks() const;
   void end_backups();
   // For a checkpoint in the folder of the backups that is none.
   static Error no_backup(const std::string& found);

@@ -236,17 +236,22 @@ std::string Fit::note(int64_t epoch, int64_t step) const {
   return note.dump();
 }
 
-// Before the backup, so that one that is there has all it needs.
-void Fit::save_tensors_of_callbacks() {
+// What it returns is called before the backup is written, so that one that is there has all it
+// needs. Callbacks may change their tensors meanwhile.
+std::function<void()> Fit::saves_tensors_of_callbacks() const {
+  if (!model_.is_chief()) return nullptr;
   std::map<std::string, Tensor> tensors;
   for (const auto& callback : callbacks_) {
     for (const auto& [name, tensor] : callback->tensors())
-      tensors[key_of(*callback) + kOfCallback + name] = tensor;
+      tensors[key_of(*callback) + kOfCallback + name] = tensor.detach().clone();
   }
-  if (tensors.empty()) return;
-  FileSystem& files = file_systems();
-  files.make_directories(backups_->backup_dir()).value();
-  write_checkpoint(files, tensors_of_callbacks(tensors_at_), {.tensors = std::move(tensors)});
+  if (tensors.empty()) return nullptr;
+  return [tensors = std::move(tensors), folder = backups_->backup_dir(),
+          path = tensors_of_callbacks(tensors_at_)] {
+    FileSystem& files = file_systems();
+    files.make_directories(folder).value();
+    write_checkpoint(files, path, {.tensors = tensors});
+  };
 }
 
 void Fit::backup(int64_t epoch, int64_t step, bool must) {
@@ -287,7 +292,7 @@ std::optional<bool> Fit::save(int64_t epoch, int64_t step, int64_t may_fail, boo
                                .notes = {{kFitNote, note(epoch, step)}},
                                .max_failed_saves = may_fail,
                                .asynchronous = backups_->options().asynchronous && !must},
-                              [this] { save_tensors_of_callbacks(); });
+                              saves_tensors_of_callbacks());
 }
 
 const std::map<std::string, std::string>& Fit::restored_notes() const {

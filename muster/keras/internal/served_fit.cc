@@ -37,7 +37,7 @@ bool ServedFit::begin(const Dataset& data) {
           .class_weight = options_.class_weight,
           .backup_dir = backups_->backup_dir(),
           .notes = [this] {
-            save_tensors_of_callbacks();
+            if (const auto write = saves_tensors_of_callbacks()) write();
             return std::map<std::string, std::string>{{kFitNote, note(place_.epoch, place_.step)}};
           }});
   if (servers_->serve()) {

@@ -128,11 +128,8 @@ Saved Loop::save(const std::string& model_dir, const SaveOptions& options,
     const Saved mine = replicas_[local]->engine.save(
         {.inputs = [&] { return positions; },
          .epoch = epoch,
-         .notes =
-             [&] {
-               if (beside) beside();
-               return options.notes;
-             },
+         .notes = [&] { return options.notes; },
+         .beside = beside,
          .writer = [&]() -> CheckpointWriter& {
            return writer(model_dir, {.keep_checkpoint_max = options.keep_checkpoint_max});
          },
@@ -142,7 +139,8 @@ Saved Loop::save(const std::string& model_dir, const SaveOptions& options,
                  summary_hook_->after_save(checkpoint_step(written), written);
              },
          .way = {.may_fail = patient ? &failures : nullptr,
-                 .aside = aside ? &replicas_[local]->pending : nullptr}});
+                 .aside = aside ? &replicas_[local]->pending : nullptr,
+                 .prepares = options.asynchronous && !aside && !should_stop()}});
     if (local == 0) made = mine;
     replica.group().report(Phase::kEvaluating, step_);
   });

@@ -32,7 +32,8 @@ ServerConnections::ServerConnections(distribute::StartOptions start,
       task_(plan::readable_task(start_.cluster.task.name())),
       incarnation_(new_incarnation()),
       pool_(start_.cluster.ps_addresses.size()),
-      rows_pool_(options_.overlap ? start_.cluster.ps_addresses.size() : 1) {
+      rows_pool_(options_.overlap ? start_.cluster.ps_addresses.size() : 1),
+      saves_pool_(is_chief() ? start_.cluster.ps_addresses.size() : 1) {
   const auto check = [this] { check_failure(); };
   for (size_t server = 0; server < start_.cluster.ps_addresses.size(); ++server) {
     peers_.push_back(
@@ -45,6 +46,7 @@ ServerConnections::ServerConnections(distribute::StartOptions start,
   ledger_ = connect(0, Purpose::kLedger, timeout_seconds);
   for (size_t server = 0; server < start_.cluster.ps_addresses.size(); ++server)
     data_.push_back(connect_unless_over(server, Purpose::kData, timeout_seconds));
+  saves_.resize(data_.size());
   for (const auto& socket : data_) {
     if (socket) socket->keep_files();
   }
@@ -108,6 +110,15 @@ std::unique_ptr<net::MessageSocket> ServerConnections::connect(
       peers_[server], *socket,
       net::encode(handshake_of(start_.cluster, options_, rank(), incarnation_, purpose)));
   return socket;
+}
+
+net::MessageSocket& ServerConnections::for_saves(size_t server) {
+  if (!saves_[server]) {
+    naming_who_is_lost(peers_[server], [&] {
+      saves_[server] = connect(server, Purpose::kSaves, options_.heartbeat_timeout.count());
+    });
+  }
+  return *saves_[server];
 }
 
 void ServerConnections::ask_each(size_t first, std::span<const Request> requests) {

@@ -1,6 +1,7 @@
 // A worker's connections to the parameter servers: requests and their answers, and a thread that
 // says that the worker is alive. Thread safety: belongs to the worker's thread, or to the
-// background task it has sent; except for report(), and for rows, which are the worker's.
+// background task it has sent; except for report(), for rows, which are the worker's, and for what
+// a thread receives of a checkpoint.
 #pragma once
 
 #include <atomic>
@@ -68,6 +69,23 @@ class ServerConnections {
                                    const net::shards::Rows& asked, std::span<const Tensor> tensors,
                                    const Receive<net::shards::Rows>& receive);
   void at_all_servers_for_rows(const std::function<void(size_t server)>& work);
+  // The same for a checkpoint that is fetched while steps are made, on connections of its own.
+  // Throws PeerLost, too, where a server does not take the first one.
+  template <typename Operation>
+  net::AnswerTo<Operation> ask_for_save(size_t server, int64_t generation, const Operation& asked) {
+    return ask_peer<Operation>(peers_[server], for_saves(server),
+                               net::encode(net::shards::Request{generation, asked}));
+  }
+  // What receive_more() and at_all_servers() do, for such a checkpoint: one thread at a time, which
+  // need not be that of the worker.
+  template <typename Message>
+  void receive_for_save(size_t server,
+                        const std::function<void(net::MessageSocket&, const Message&)>& receive) {
+    receive_from<Message>(server, *saves_[server], receive);
+  }
+  void at_all_servers_for_save(const std::function<void(size_t server)>& work) {
+    saves_pool_.run(work);
+  }
   // Makes a request to the ledger.
   template <typename Operation>
   net::AnswerTo<Operation> ask_ledger(int64_t generation, const Operation& asked) const {
@@ -78,9 +96,7 @@ class ServerConnections {
   template <typename Message>
   void receive_more(size_t server,
                     const std::function<void(net::MessageSocket&, const Message&)>& receive) {
-    answer_to(
-        peers_[server], *data_[server], [] {},
-        [&](auto fields) { receive(*data_[server], net::decode_answer<Message>(fields)); });
+    receive_from<Message>(server, *data_[server], receive);
   }
   // A request on its way, as its bytes.
   struct Request {
@@ -123,6 +139,15 @@ class ServerConnections {
   std::unique_ptr<net::MessageSocket> connect_unless_over(size_t server, net::Purpose purpose,
                                                           double timeout_seconds) const;
   void note_answer(std::string_view answer);
+  template <typename Message>
+  void receive_from(size_t server, net::MessageSocket& socket,
+                    const std::function<void(net::MessageSocket&, const Message&)>& receive) {
+    answer_to(
+        peers_[server], socket, [] {},
+        [&](auto fields) { receive(socket, net::decode_answer<Message>(fields)); });
+  }
+  // The connection for saves; the first call makes it.
+  net::MessageSocket& for_saves(size_t server);
 
   const distribute::StartOptions start_;
   const distribute::ParameterServerOptions options_;
@@ -131,8 +156,9 @@ class ServerConnections {
   std::vector<Peer> peers_;  // by server
   // By server; nullptr for one that is gone because the run is over. None for rows without overlap.
   std::vector<std::unique_ptr<net::MessageSocket>> data_, rows_;
+  std::vector<std::unique_ptr<net::MessageSocket>> saves_;  // by server, on the chief; or nullptr
   std::unique_ptr<net::MessageSocket> ledger_;
-  ThreadPool pool_, rows_pool_;
+  ThreadPool pool_, rows_pool_, saves_pool_;
   std::atomic<plan::Phase> phase_{plan::Phase::kJoining};
   std::atomic<int64_t> step_{-1};
   std::atomic<bool> save_wanted_{false};

@@ -38,6 +38,7 @@ class ShardServer {
   struct Client {
     net::MessageSocket& socket;
     int rank = 0;
+    bool saves = false;  // the chief makes steps while it fetches a checkpoint on this connection
     std::function<bool()> is_newest{};  // whether no later process of the worker has come
     std::vector<Tensor> memory = {};    // of what it reads
     // For a worker on this host: the memory for its gradients.
@@ -59,8 +60,8 @@ class ShardServer {
   std::map<std::string, double> learning_rates();
   // How many steps are in the weights.
   int64_t applied();
-  // How many times the chief has read all that is here. And how many of these times it has made a
-  // step since, so that it has saved what it read, or knows why it could not.
+  // How many times the chief has read all that is here, and waited for it. And how many of these
+  // times it has made a step since, so that it has saved what it read, or knows why it could not.
   int64_t reads() const { return reads_; }
   int64_t settled_reads() const { return settled_reads_; }
   // Ends all waits.

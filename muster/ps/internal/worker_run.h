@@ -17,6 +17,7 @@
 #include "muster/ps/internal/background_task.h"
 #include "muster/ps/internal/layout.h"
 #include "muster/ps/internal/part_files.h"
+#include "muster/ps/internal/served_cut.h"
 #include "muster/ps/internal/server_connections.h"
 #include "muster/ps/internal/transfer.h"
 
@@ -71,7 +72,7 @@ class WorkerRun final : public distribute::SharedRun, public distribute::ServedS
   void verify(const CheckpointReader& checkpoint, const std::string& prefix) override;
   void restore(const CheckpointReader& checkpoint, const std::string& prefix) override;
   Cut read() override;
-  Cut read_for_checkpoint() override;
+  Cut read_for_checkpoint(bool later) override;
   Place begin(const Start& start) override;
   std::optional<Place> find_place() override;
   std::string batch_form() override;
@@ -118,24 +119,16 @@ class WorkerRun final : public distribute::SharedRun, public distribute::ServedS
   // back from there.
   void keep_own();
   void take_own();
-  // A tensor that a server holds, and which rows of which tensor of a checkpoint it is.
-  struct Held {
-    std::string name{};
-    TensorSpec spec{};
-    std::string logical{};
-    int part = 0, parts = 1;
-    int64_t begin = 0;  // its first row
-  };
-  std::vector<Held> held_by(size_t server) const;
+  std::vector<HeldTensor> held_by(size_t server) const;
   // Writes values to a server under its `name`: rows from `first` on, or all.
   void write_to(size_t server, const std::string& name, std::optional<int64_t> first,
                 const Tensor& values);
-  // Has every server copy its contents after the same step, and lets the workers continue. `part`
-  // names the file that a server is to write, if any; the copies, or the results of the writes, are
-  // still to be received.
-  Cut cut(const std::function<std::string(size_t server, int64_t step)>& part);
-  // The entry in a checkpoint's file about the parts that servers have written.
-  formats::SafetensorsParts parts_table(const std::vector<net::shards::Written>& written);
+  // Has every server copy its contents after the same step, and lets the workers continue.
+  // `in_parts`: the servers write the files of a checkpoint, else they send tensors. With `later`
+  // the rest of the cut receives either, else this call does.
+  Cut read(bool in_parts, bool later);
+  // Pauses the workers while `copy` has every server copy its contents.
+  Cut cut(const std::function<void(const net::ledger::Cut& paused)>& copy);
   // Whether servers can read the checkpoint at `prefix`.
   bool see(const std::string& prefix);
   // Whether all servers see the directory of checkpoints that the chief sees.

@@ -7,7 +7,6 @@
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/base/random.h"
-#include "muster/checkpoint/checkpoint_parts.h"
 #include "muster/ps/internal/part_files.h"
 #include "muster/ps/internal/wire.h"
 #include "muster/ps/internal/worker_run.h"
@@ -29,7 +28,7 @@ std::map<std::string, TensorSpec> WorkerRun::specs() {
   return all;
 }
 
-std::vector<WorkerRun::Held> WorkerRun::held_by(size_t server) const {
+std::vector<HeldTensor> WorkerRun::held_by(size_t server) const {
   // Where the parts of each tensor begin: in the order of the parts, whatever the servers.
   std::map<std::string, std::map<int, int64_t>> rows;
   for (const auto& held : held_) {
@@ -39,14 +38,14 @@ std::vector<WorkerRun::Held> WorkerRun::held_by(size_t server) const {
         rows[logical.name][logical.part] = spec.shape.empty() ? 0 : spec.shape[0];
     }
   }
-  std::vector<Held> all;
+  std::vector<HeldTensor> all;
   for (const auto& [name, spec] : held_[server]) {
     const Layout::Named logical = layout_->logical(name);
-    Held held{.name = name,
-              .spec = spec,
-              .logical = logical.name,
-              .part = logical.part,
-              .parts = logical.parts};
+    HeldTensor held{.name = name,
+                    .spec = spec,
+                    .logical = logical.name,
+                    .part = logical.part,
+                    .parts = logical.parts};
     if (held.parts > 1) {
       for (const auto& [part, count] : rows.at(logical.name)) {
         if (part < logical.part) held.begin += count;
@@ -66,7 +65,7 @@ void WorkerRun::write_to(size_t server, const std::string& name, std::optional<i
 
 void WorkerRun::write(const std::map<std::string, Tensor>& tensors) {
   connections_.at_all_servers([&](size_t server) {
-    for (const Held& held : held_by(server)) {
+    for (const HeldTensor& held : held_by(server)) {
       const auto given = tensors.find(held.logical);
       if (given == tensors.end()) continue;
       const Tensor& value = given->second;
@@ -78,7 +77,7 @@ void WorkerRun::write(const std::map<std::string, Tensor>& tensors) {
 
 void WorkerRun::write_rows(const std::string& name, int64_t begin, const Tensor& rows) {
   connections_.at_all_servers([&](size_t server) {
-    for (const Held& held : held_by(server)) {
+    for (const HeldTensor& held : held_by(server)) {
       if (held.logical != name) continue;
       const int64_t first = std::max(begin, held.begin),
                     end = std::min(begin + rows.size(0), held.begin + held.spec.shape[0]);
@@ -104,10 +103,10 @@ void WorkerRun::verify(const CheckpointReader& checkpoint, const std::string& pr
 void WorkerRun::restore(const CheckpointReader& checkpoint, const std::string& prefix) {
   const bool read_there = see(prefix);
   connections_.at_all_servers([&](size_t server) {
-    const std::vector<Held> all = held_by(server);
+    const std::vector<HeldTensor> all = held_by(server);
     if (read_there) {
       shards::Restore restored{.checkpoint = std::string(base_name(prefix))};
-      for (const Held& held : all) {
+      for (const HeldTensor& held : all) {
         restored.tensors.push_back({.name = held.name, .from = held.logical});
         if (held.parts > 1) restored.tensors.back().begin = held.begin;
       }
@@ -115,7 +114,7 @@ void WorkerRun::restore(const CheckpointReader& checkpoint, const std::string& p
       return;
     }
     // A little at a time: the chief need not have memory for all of it.
-    for (const Held& held : all) {
+    for (const HeldTensor& held : all) {
       std::optional<int64_t> begin;
       if (held.parts > 1) begin = held.begin;
       read_in_pieces(checkpoint, held.logical, held.spec, begin,
@@ -127,18 +126,14 @@ void WorkerRun::restore(const CheckpointReader& checkpoint, const std::string& p
 }
 
 distribute::ServedState::Cut WorkerRun::cut(
-    const std::function<std::string(size_t server, int64_t step)>& part) {
+    const std::function<void(const ledger::Cut& paused)>& copy) {
   check_chief("the state of the run");
   await_push();
   const ledger::Cut paused = ask_ledger(ledger::Pause());
   connections_.forget_save_wanted();
   Cut cut{.step = paused.step, .positions = paused.positions, .ended = paused.ended};
   try {
-    connections_.at_all_servers([&](size_t server) {
-      ask(server,
-          shards::Snapshot{
-              .commits = paused.commits, .round = paused.round, .part = part(server, cut.step)});
-    });
+    copy(paused);
   } catch (...) {
     try {
       ask_ledger(ledger::Resume());
@@ -156,102 +151,29 @@ distribute::ServedState::Cut WorkerRun::cut(
   return cut;
 }
 
-distribute::ServedState::Cut WorkerRun::read() {
-  Cut all = cut([](size_t, int64_t) { return ""; });
-  std::vector<std::map<std::string, Tensor>> theirs(connections_.servers());
-  connections_.at_all_servers([&](size_t server) {
-    connections_.receive_more<Done>(server, [&](net::MessageSocket& socket, const Done&) {
-      for (const auto& [name, spec] : held_[server]) {
-        const Tensor tensor = torch::empty(spec.shape, at::dtype(spec.dtype));
-        receive_tensor(socket, tensor);
-        theirs[server][name] = tensor;
-      }
-    });
-  });
-  std::map<std::string, std::map<int, Tensor>> parts;
-  for (const auto& tensors : theirs) {
-    for (const auto& [name, tensor] : tensors) {
-      const Layout::Named logical = layout_->logical(name);
-      if (logical.parts == 1) {
-        all.tensors.emplace(logical.name, tensor);
-      } else {
-        parts[logical.name][logical.part] = tensor;
-      }
-    }
-  }
-  for (const auto& [name, by_part] : parts) {
-    std::vector<Tensor> pieces;
-    for (const auto& [part, tensor] : by_part) pieces.push_back(tensor);
-    all.tensors[name] = torch::cat(pieces, 0);
-  }
-  return all;
-}
-
-distribute::ServedState::Cut WorkerRun::read_for_checkpoint() {
-  if (!see_model_dir()) return read();
+distribute::ServedState::Cut WorkerRun::read(bool in_parts, bool later) {
+  std::vector<std::vector<HeldTensor>> held;
+  for (size_t server = 0; server < connections_.servers(); ++server)
+    held.push_back(held_by(server));
+  const auto served = std::make_shared<ServedCut>(kept_, std::move(held), specs(), later);
   // Every save has names of its own: a step may be saved again.
   const auto save = static_cast<uint32_t>(derive_key(connections_.incarnation(), {++saves_}).key);
-  std::vector<std::string> names(connections_.servers());
-  std::vector<shards::Written> written(connections_.servers());
-  const auto forget = [&] {
-    for (size_t server = 0; server < names.size(); ++server) {
-      // Where a store does not answer, each request to it waits.
-      if (!written[server].failed)
-        (void)connections_.files().remove(join_path(connections_.start().model_dir, names[server]));
-    }
-  };
-  Cut all = cut([&](size_t server, int64_t step) {
-    names[server] = checkpoint_part_name(step, server, connections_.servers(), save);
-    return names[server];
+  Cut all = cut([&](const ledger::Cut& paused) {
+    connections_.at_all_servers(
+        [&](size_t server) { served->begin(server, generation_, paused, in_parts, save); });
   });
-  try {
-    connections_.at_all_servers([&](size_t server) {
-      connections_.receive_more<shards::Written>(
-          server,
-          [&](net::MessageSocket&, const shards::Written& told) { written[server] = told; });
-    });
-  } catch (...) {
-    forget();
-    throw;
+  if (later) {
+    all.rest = [served](Cut& cut) { served->receive(cut); };
+  } else {
+    served->receive(all);
   }
-  for (const shards::Written& part : written) {
-    if (all.non_finite.empty()) all.non_finite = part.non_finite;
-    if (!all.failed) all.failed = part.failed;
-  }
-  if (all.failed || !all.non_finite.empty()) {
-    forget();
-    return all;
-  }
-  all.parts = parts_table(written);
   return all;
 }
 
-formats::SafetensorsParts WorkerRun::parts_table(const std::vector<shards::Written>& written) {
-  formats::SafetensorsParts table;
-  std::vector<formats::SafetensorsParts> all_parts(written.size());
-  // The parts of each tensor, in their order.
-  std::map<std::string, std::map<int, const formats::SafetensorsParts::Tensor*>> parts;
-  for (size_t server = 0; server < written.size(); ++server) {
-    formats::SafetensorsParts& its = all_parts[server];
-    its = formats::SafetensorsParts::parse(written[server].table, "the table of a part").value();
-    table.files.push_back(its.files.at(0));
-    for (const Held& held : held_by(server)) {
-      formats::SafetensorsParts::Tensor& tensor = its.tensors.at(held.name);
-      for (formats::TensorPiece& piece : tensor.pieces) piece.file = server;
-      // Counters that every server has are alike.
-      parts[held.logical].emplace(held.part, &tensor);
-    }
-  }
-  const std::map<std::string, TensorSpec> all = specs();
-  for (const auto& [name, by_part] : parts) {
-    formats::SafetensorsParts::Tensor& whole = table.tensors[name];
-    whole.shape = all.at(name).shape;
-    for (const auto& [part, tensor] : by_part) {
-      whole.dtype = tensor->dtype;
-      whole.pieces.insert(whole.pieces.end(), tensor->pieces.begin(), tensor->pieces.end());
-    }
-  }
-  return table;
+distribute::ServedState::Cut WorkerRun::read() { return read(/*in_parts=*/false, /*later=*/false); }
+
+distribute::ServedState::Cut WorkerRun::read_for_checkpoint(bool later) {
+  return read(see_model_dir(), later);
 }
 
 bool WorkerRun::see(const std::string& prefix) {

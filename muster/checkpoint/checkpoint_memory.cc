@@ -1,0 +1,107 @@
+#include "muster/checkpoint/checkpoint_memory.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "muster/base/direct_output.h"
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+constexpr size_t kBlock = DirectOutput::kBlock;
+
+struct Free {
+  void operator()(void* memory) const { std::free(memory); }
+};
+using Piece = std::unique_ptr<void, Free>;
+
+// What a tensor's storage owns.
+struct Part {
+  std::shared_ptr<Piece> piece;
+  std::optional<uint32_t> crc{};
+  uint32_t version = 0;  // of the tensor when the checksum was noted
+};
+
+void delete_part(void* part) { delete static_cast<Part*>(part); }
+
+Part* part_of(const Tensor& tensor) {
+  if (!tensor.defined() || !tensor.has_storage()) return nullptr;
+  return tensor.storage().data_ptr().cast_context<Part>(&delete_part);
+}
+
+size_t bytes_of_spec(const TensorSpec& spec) {
+  size_t bytes = c10::elementSize(spec.dtype);
+  for (const int64_t size : spec.shape) bytes *= static_cast<size_t>(size);
+  return bytes;
+}
+
+}  // namespace
+
+std::map<std::string, Tensor> checkpoint_memory(const std::map<std::string, TensorSpec>& specs) {
+  // As write_safetensors() sorts them.
+  std::vector<const std::pair<const std::string, TensorSpec>*> order;
+  for (const auto& each : specs) order.push_back(&each);
+  std::ranges::stable_sort(order, [](const auto* a, const auto* b) {
+    return c10::elementSize(a->second.dtype) > c10::elementSize(b->second.dtype);
+  });
+  size_t total = 0, largest = 0, place = 0;
+  for (const auto* each : order) {
+    const size_t bytes = bytes_of_spec(each->second);
+    if (bytes > largest) {
+      largest = bytes;
+      place = total;
+    }
+    total += bytes;
+  }
+  // The largest begins a block, as in the file.
+  const size_t first = (kBlock - (place - place % 8) % kBlock) % kBlock;
+  const size_t size = (first + total + kBlock) / kBlock * kBlock;
+  const auto piece = std::make_shared<Piece>(std::aligned_alloc(kBlock, size));
+  if (*piece == nullptr) throw std::bad_alloc();
+  std::map<std::string, Tensor> tensors;
+  auto* at = static_cast<std::byte*>(piece->get()) + first;
+  for (const auto* each : order) {
+    const size_t bytes = bytes_of_spec(each->second);
+    c10::Storage storage(c10::Storage::use_byte_size_t(), bytes,
+                         at::DataPtr(at, new Part{.piece = piece}, &delete_part, at::kCPU),
+                         /*allocator=*/nullptr, /*resizable=*/false);
+    const Tensor tensor = torch::empty({0}, at::dtype(each->second.dtype));
+    tensors[each->first] = tensor.set_(std::move(storage), 0, each->second.shape,
+                                       c10::contiguous_strides(each->second.shape));
+    at += bytes;
+  }
+  return tensors;
+}
+
+std::span<std::byte> memory_of(const std::map<std::string, Tensor>& tensors) {
+  std::byte *begin = nullptr, *end = nullptr;
+  for (const auto& [name, tensor] : tensors) {
+    if (part_of(tensor) == nullptr || tensor.nbytes() == 0) continue;
+    auto* const first = static_cast<std::byte*>(tensor.data_ptr());
+    begin = begin == nullptr ? first : std::min(begin, first);
+    end = std::max(end, first + tensor.nbytes());
+  }
+  return {begin, end};
+}
+
+void note_crc32c(const Tensor& tensor, uint32_t crc) {
+  if (Part* part = part_of(tensor)) {
+    part->crc = crc;
+    part->version = static_cast<uint32_t>(tensor._version());
+  }
+}
+
+std::optional<uint32_t> noted_crc32c(const Tensor& tensor) {
+  const Part* part = part_of(tensor);
+  if (part == nullptr || tensor.nbytes() != tensor.storage().nbytes() || !tensor.is_contiguous() ||
+      part->version != static_cast<uint32_t>(tensor._version()))
+    return std::nullopt;
+  return part->crc;
+}
+
+}  // namespace muster::inline v0_1
