@@ -42,14 +42,14 @@ constexpr std::array<BarPart, 11> kParts{{{Activity::kInput, 'i', "\033[33m"},
                                           {Activity::kStarting, '-', "\033[37m"}}};
 
 // How many of the letters of a bar each part has; the largest remainders get the last ones.
-std::array<int, kParts.size()> shares(const plan::StepSeconds& mean) {
+std::array<int, kParts.size()> shares(const plan::StepSeconds& seconds) {
   std::array<int, kParts.size()> letters{};
-  const double total = mean.total();
+  const double total = seconds.total();
   if (total <= 0) return letters;
   std::vector<std::pair<double, size_t>> rests;
   int given = 0;
   for (size_t p = 0; p < kParts.size(); ++p) {
-    const double exact = kBar * mean.of(kParts[p].activity) / total;
+    const double exact = kBar * seconds.of(kParts[p].activity) / total;
     letters[p] = static_cast<int>(exact);
     given += letters[p];
     rests.emplace_back(exact - letters[p], p);
@@ -59,26 +59,28 @@ std::array<int, kParts.size()> shares(const plan::StepSeconds& mean) {
   return letters;
 }
 
-std::string bar_of(const plan::StepSeconds& mean) {
+std::string bar_of(const plan::StepSeconds& seconds, bool color = false) {
   std::string bar;
-  const auto letters = shares(mean);
-  for (size_t p = 0; p < kParts.size(); ++p)
-    bar.append(static_cast<size_t>(letters[p]), kParts[p].letter);
+  const auto letters = shares(seconds);
+  for (size_t p = 0; p < kParts.size(); ++p) {
+    if (letters[p] == 0) continue;
+    const std::string part(static_cast<size_t>(letters[p]), kParts[p].letter);
+    bar += color ? kParts[p].color + part + "\033[m" : part;
+  }
   return bar;
 }
 
-// The bar at the end of a line, in colours.
-std::string colored(const std::string& line, const plan::StepSeconds& mean) {
-  const std::string bar = bar_of(mean);
-  if (bar.empty() || !line.ends_with(bar)) return line;
-  std::string text = line.substr(0, line.size() - bar.size());
-  const auto letters = shares(mean);
-  for (size_t p = 0; p < kParts.size(); ++p) {
-    if (letters[p] == 0) continue;
-    text +=
-        kParts[p].color + std::string(static_cast<size_t>(letters[p]), kParts[p].letter) + "\033[m";
+// The bars at the end of a line, in colours.
+std::string colored(std::string line, const LiveReplica& replica) {
+  size_t end = line.size();
+  for (const plan::StepSeconds* seconds : {&replica.now.whole, &replica.mean}) {
+    const std::string bar = bar_of(*seconds);
+    const size_t begin = bar.empty() ? std::string::npos : line.rfind(bar, end - bar.size());
+    if (begin == std::string::npos) continue;
+    line.replace(begin, bar.size(), bar_of(*seconds, /*color=*/true));
+    end = begin;
   }
-  return text;
+  return line;
 }
 
 std::string state_of(const LiveRun::Task& task) {
@@ -170,6 +172,11 @@ std::vector<std::string> notes_of(const LiveRun& run) {
   std::vector<std::string> notes;
   for (const LiveRun::Task& task : run.tasks) {
     const std::string name = printable(task.status.task);
+    if (task.status.earlier_starts > 0) {
+      notes.push_back(fmt::format("{} was started again: its whole run has {} earlier start{}",
+                                  name, task.status.earlier_starts,
+                                  task.status.earlier_starts == 1 ? "" : "s"));
+    }
     if (task.status.saving >= 0)
       notes.push_back(fmt::format("{} writes the checkpoint of step {}", name, task.status.saving));
     if (!task.status.collective.empty() && task.status.collective_seconds > 1) {
@@ -201,13 +208,13 @@ std::vector<std::string> top_lines(const LiveRun& run, const TopView& view) {
   lines.emplace_back();
   const bool epochs =
       std::ranges::any_of(run.replicas, [](const auto& one) { return one.now.epoch >= 0; });
-  const bool gpus = std::ranges::any_of(
+  const bool devices = std::ranges::any_of(
       run.tasks, [](const auto& task) { return task.status.device_memory > 0; });
   std::vector<std::string> titles{"task", "state", ">step"};
   if (epochs) titles.emplace_back(">epoch");
   titles.insert(titles.end(), {">steps/s", ">ms a step", ">memory"});
-  if (gpus) titles.emplace_back(">GPU memory");
-  titles.insert(titles.end(), {"doing", "last steps"});
+  if (devices) titles.emplace_back(">device memory");
+  titles.insert(titles.end(), {"doing", "last steps", "whole run"});
   TextTable table(titles);
   for (const LiveReplica& replica : run.replicas) {
     const LiveRun::Task& task = run.tasks[replica.task];
@@ -217,8 +224,9 @@ std::vector<std::string> top_lines(const LiveRun& run, const TopView& view) {
     if (epochs) cells.push_back(replica.now.epoch < 0 ? "" : std::to_string(replica.now.epoch));
     cells.insert(cells.end(),
                  {rate_text(replica, task), ms_text(replica.mean), bytes_text(task.status.memory)});
-    if (gpus) cells.push_back(bytes_text(task.status.device_memory));
-    cells.insert(cells.end(), {runs ? doing(replica) : "", bar_of(replica.mean)});
+    if (devices) cells.push_back(bytes_text(task.status.device_memory));
+    cells.insert(cells.end(),
+                 {runs ? doing(replica) : "", bar_of(replica.mean), bar_of(replica.now.whole)});
     table.add(std::move(cells));
   }
   const std::vector<std::string> rows = split(table.text(""), '\n');
@@ -228,10 +236,11 @@ std::vector<std::string> top_lines(const LiveRun& run, const TopView& view) {
     if (rows[r].empty()) continue;
     const std::string row = cut_to_columns(rows[r], view.columns);
     const bool whole = row == rows[r];
-    lines.push_back(view.color && whole && r > 0 ? colored(row, run.replicas[r - 1].mean) : row);
+    lines.push_back(view.color && whole && r > 0 ? colored(row, run.replicas[r - 1]) : row);
   }
   lines.emplace_back(
-      "i input  c compute  o other  p program  ~ communication  w waiting  s saving  e evaluating");
+      "i input  c compute  o other  p program  ~ communication  w waiting  s saving  e evaluating  "
+      "x exporting  v serving  - starting");
   if (view.rows > 0 && lines.size() + 2 < static_cast<size_t>(view.rows)) {
     lines.emplace_back();
     for (std::string& line : log_lines(run, static_cast<size_t>(view.rows) - lines.size() - 1))

@@ -80,6 +80,24 @@ TEST(Top, ServersEvaluatorsEpochsAndGpus) {
   EXPECT_THAT(plain_lines(run).back(), StartsWith("evaluator: running, step 10, 10 batches/s"));
 }
 
+// A quarter of the whole run was evaluation, which no step shows.
+TEST(Top, TheWholeRunIsNextToTheLastSteps) {
+  LiveStatus worker = task_at(0, .02F, 1000);
+  worker.earlier_starts = 2;
+  const auto set = [&](Activity activity, float seconds) {
+    worker.replicas[0].whole.seconds[static_cast<size_t>(activity)] = seconds;
+  };
+  set(Activity::kCompute, 300);
+  set(Activity::kEvaluating, 100);
+  const LiveRun run = summary::live_run({worker}, 1000);
+  const std::string text = join(top_lines(run, {.columns = 250}), "\n");
+  EXPECT_THAT(text, HasSubstr(" iiii~~~~~~~~~~~~~~~~  ccccccccccccccceeeee\n"));
+  EXPECT_THAT(text, HasSubstr("worker 0 was started again: its whole run has 2 earlier starts\n"));
+  EXPECT_THAT(join(top_lines(run, {.columns = 250, .color = true}), "\n"),
+              HasSubstr("\033[33miiii\033[m\033[34m~~~~~~~~~~~~~~~~\033[m  "
+                        "\033[32mccccccccccccccc\033[m\033[36meeeee\033[m\n"));
+}
+
 TEST(Top, KeepsToTheTerminalsSize) {
   for (const int columns : {20, 60, 133}) {
     for (const int rows : {5, 12, 40}) {

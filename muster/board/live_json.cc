@@ -34,11 +34,17 @@ json replica_json(const LiveReplica& replica) {
   json steps = json::array();
   for (const plan::StepSeconds& step : replica.now.last)
     steps.push_back({{"step", step.step}, {"seconds", seconds_json(step)}});
-  return {{"name", replica.now.task},           {"activity", plan::to_string(replica.now.activity)},
-          {"seconds", replica.now.seconds},     {"step", replica.now.step},
-          {"bucket", replica.now.bucket},       {"buckets", replica.now.buckets},
-          {"epoch", replica.now.epoch},         {"rate", replica.rate},
-          {"mean", seconds_json(replica.mean)}, {"steps", std::move(steps)}};
+  return {{"name", replica.now.task},
+          {"activity", plan::to_string(replica.now.activity)},
+          {"seconds", replica.now.seconds},
+          {"step", replica.now.step},
+          {"bucket", replica.now.bucket},
+          {"buckets", replica.now.buckets},
+          {"epoch", replica.now.epoch},
+          {"rate", replica.rate},
+          {"mean", seconds_json(replica.mean)},
+          {"steps", std::move(steps)},
+          {"whole", seconds_json(replica.now.whole)}};
 }
 
 json task_json(const LiveRun::Task& task) {
@@ -49,6 +55,7 @@ json task_json(const LiveRun::Task& task) {
   made["state"] = summary::to_string(task.state);
   made["age"] = task.age;
   made["last_step"] = task.status.last_step;
+  made["earlier_starts"] = task.status.earlier_starts;
   made["collective"] = task.status.collective;
   made["collective_seconds"] = task.status.collective_seconds;
   made["saving"] = task.status.saving;

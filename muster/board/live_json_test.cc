@@ -31,6 +31,7 @@ LiveStatus worker(int64_t process, float compute) {
                     .started = now - 5,
                     .written = now,
                     .every = 3600,
+                    .earlier_starts = process,
                     .last_step = 9,
                     .saving = 2,
                     .memory = 1 << 20,
@@ -41,6 +42,7 @@ LiveStatus worker(int64_t process, float compute) {
     replica.last.push_back({.step = s});
     replica.last.back().seconds[static_cast<size_t>(Activity::kCompute)] = compute;
   }
+  replica.whole.seconds[static_cast<size_t>(Activity::kEvaluating)] = 20;
   return status;
 }
 
@@ -77,6 +79,8 @@ TEST(LiveJson, TheBoardNamesTheSlowTask) {
   EXPECT_EQ(task["replicas"][0]["activity"], "compute");
   EXPECT_EQ(task["replicas"][0]["steps"].size(), 4u);
   EXPECT_NEAR(task["replicas"][0]["mean"]["compute"].get<double>(), .05, 1e-6);
+  EXPECT_EQ(task["replicas"][0]["whole"], json({{"evaluating", 20}}));
+  EXPECT_EQ(task["earlier_starts"], 1);
 }
 
 // Each look at a bucket costs money: pages that ask every second share a look of five seconds.

@@ -1,6 +1,8 @@
 // The half of FlatParameters that makes updates.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
 #include "muster/distribute/flat_parameters.h"
@@ -80,6 +82,11 @@ void FlatParameters::check_some_gradient(const optim::TrainOp& train_op,
 }
 
 void FlatParameters::check_some_gradient_in_place(const optim::TrainOp& train_op) const {
+  // In most steps.
+  if (std::ranges::all_of(parameters_, [](const Parameter& parameter) {
+        return parameter.variable->value().grad().defined();
+      }))
+    return;
   std::vector<bool> used(parameters_.size());
   for (size_t p = 0; p < parameters_.size(); ++p)
     used[p] = parameters_[p].variable->value().grad().defined();

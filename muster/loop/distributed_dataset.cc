@@ -91,6 +91,11 @@ class DistributedDataset::Pass {
       if (loop_->trains() && plan::this_activity().wants_example()) {
         const Position at = part.input->batches().position();
         plan::this_activity().set_example(loop_->step(), number_ + at.epoch, at.element_in_epoch);
+        if (replica.place().in_sync) {
+          const int64_t left = part.input->batches().remaining();
+          plan::this_activity().set_last_step(
+              loop_->shown_last_step(has && left >= 0 ? left + 1 : left));
+        }
       }
       if (local == 0) any = has;
     });

@@ -43,6 +43,8 @@ Session::~Session() { loop_->release(std::uncaught_exceptions() > exceptions_); 
 
 void Session::show_in(const std::string& folder) const { loop_->show_in(folder); }
 
+void Session::show_last_step(int64_t step) const { loop_->show_last_step(step); }
+
 Scope Session::scope() const { return Scope(loop_); }
 
 std::optional<bool> Session::save(const std::string& model_dir, const SaveOptions& options,

@@ -46,6 +46,8 @@ class MUSTER_PART_EXPORT Session {
   Scope scope() const;
   // A folder of the run, in which people look for it.
   void show_in(const std::string& folder) const;
+  // At which step the program ends, for these people; below 0: unknown.
+  void show_last_step(int64_t step) const;
   // Whether the replicas are those of a scope that the program entered.
   bool shares_scope() const { return shares_scope_; }
 

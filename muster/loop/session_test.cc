@@ -103,6 +103,7 @@ TEST(SessionTest, ALoopIsSeenAtWork) {
     for (const plan::ActivityNow& replica : now) {
       EXPECT_EQ(replica.activity, plan::Activity::kProgram);
       EXPECT_EQ(replica.step, step);
+      EXPECT_EQ(replica.last_step, step) << "its pass over the data has one batch";
       ASSERT_EQ(replica.last.size(), static_cast<size_t>(step));
       EXPECT_GT(replica.last.back().of(plan::Activity::kInput), 0);
       EXPECT_GT(replica.last.back().of(plan::Activity::kCompute), 0);
@@ -115,6 +116,10 @@ TEST(SessionTest, ALoopIsSeenAtWork) {
     EXPECT_EQ(plan::this_activity().activity(), plan::Activity::kEvaluating);
     return layer(torch::zeros({1, 2}));
   });
+  // A program that knows its end, as fit() does.
+  session.show_last_step(40);
+  train_step(strategy, scope, layer);
+  for (const plan::ActivityNow& replica : plan::activities()) EXPECT_EQ(replica.last_step, 40);
 }
 
 }  // namespace

@@ -114,6 +114,35 @@ TEST(ClusterTest, ItsLoopIsSeenAtWork) {
   });
 }
 
+// From the third batch on Muster knows that each batch makes a step.
+TEST(ClusterTest, ItsLoopShowsWhereItsDataEnds) {
+  const auto loop = [](Cluster& cluster, int64_t batches_a_step) {
+    auto data =
+        cluster.distribute(Dataset::from_tensor_slices({torch::ones({12, 2})}).global_batch(2));
+    const auto net = cluster.data_parallel(torch::nn::Linear(2, 1));
+    std::vector<int64_t> shown;
+    for (int64_t step = 0; step < 4 / batches_a_step; ++step) {
+      for (int64_t b = 0; b < batches_a_step; ++b) {
+        const Tensor x = data.next()->features;
+        if (b == 0) net(x).sum().backward();
+        for (const plan::ActivityNow& now : plan::activities()) {
+          if (cluster.size() == 1 || now.task == fmt::format("worker {}", cluster.rank()))
+            shown.push_back(now.last_step);
+        }
+      }
+    }
+    EXPECT_EQ(shown, batches_a_step == 1 ? (std::vector<int64_t>{-1, -1, 6, 6})
+                                         : (std::vector<int64_t>{-1, -1, -1, -1}));
+  };
+  for (const int64_t batches_a_step : {1, 2}) {
+    {
+      Cluster one(alone());
+      loop(one, batches_a_step);
+    }
+    run_workers(2, [&](Cluster& cluster) { loop(cluster, batches_a_step); });
+  }
+}
+
 TEST(ClusterTest, AloneAForwardInTrainingBeginsAStep) {
   Cluster cluster(alone());
   const auto net = cluster.data_parallel(torch::nn::Linear(2, 1));

@@ -29,7 +29,8 @@ std::optional<Batch> WorkerData::Impl::next() {
   cluster_->check_ready();
   internal::LoopView& view = cluster_->view();
   const plan::OnActivity on(view.record());
-  const plan::InActivity reads(view.reading());
+  const plan::Activity reading = view.reading();
+  const plan::InActivity reads(reading);
   if (ended_) {
     ++pass_;
     ended_ = false;
@@ -50,6 +51,8 @@ std::optional<Batch> WorkerData::Impl::next() {
   if (view.record().wants_example()) {
     const Position at = input_->batches().position();
     view.record().set_example(view.step(), pass_ + at.epoch, at.element_in_epoch);
+    const int64_t left = input_->batches().remaining();
+    if (reading == plan::Activity::kInput) view.show_left(left < 0 ? left : left + 1);
   }
   return to_batch(*element);
 }

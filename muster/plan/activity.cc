@@ -71,8 +71,12 @@ ActivityRecord::ActivityRecord(std::string task, std::string run)
 
 void ActivityRecord::enter(Activity activity, TimePoint at) {
   const uint64_t state = state_.load(std::memory_order_relaxed);
-  spent_[state & 0xff] += at.time_since_epoch().count() - time_of(state);
-  state_.store(packed(activity, at), std::memory_order_relaxed);
+  std::atomic<int64_t>& whole = whole_[state & 0xff];
+  whole.store(
+      whole.load(std::memory_order_relaxed) + at.time_since_epoch().count() - time_of(state),
+      std::memory_order_relaxed);
+  // A reader that sees it sees the sum, too.
+  state_.store(packed(activity, at), std::memory_order_release);
 }
 
 void ActivityRecord::report(Phase phase, int64_t step) {
@@ -107,13 +111,14 @@ void ActivityRecord::end_step(int64_t step, TimePoint at) {
   // A reader that sees one of the stores below sees the odd turn, too.
   slot.step.store(step, std::memory_order_release);
   for (size_t a = 0; a < kActivities; ++a) {
-    slot.seconds[a].store(static_cast<float>(static_cast<double>(spent_[a]) * 1e-9),
-                          std::memory_order_release);
+    const int64_t whole = whole_[a].load(std::memory_order_relaxed);
+    slot.seconds[a].store(
+        static_cast<float>(static_cast<double>(whole - std::exchange(at_step_[a], whole)) * 1e-9),
+        std::memory_order_release);
   }
   slot.turn.store(turn + 2, std::memory_order_release);
   steps_.store(number + 1, std::memory_order_release);
   step_.store(step, std::memory_order_relaxed);
-  spent_.fill(0);
 }
 
 void ActivityRecord::set_example(int64_t step, int64_t epoch, int64_t example) {
@@ -125,7 +130,19 @@ void ActivityRecord::set_example(int64_t step, int64_t epoch, int64_t example) {
 
 ActivityNow ActivityRecord::now() const {
   wants_example_.store(true, std::memory_order_relaxed);
-  const uint64_t state = state_.load(std::memory_order_relaxed);
+  // The sums belong to this state. A replica that changes it all the time is taken as it is: one
+  // change is a part of a sum that is too small by less than the time of this look.
+  constexpr int kLooks = 4;
+  StepSeconds sums;
+  uint64_t state = state_.load(std::memory_order_acquire);
+  for (int look = 0; look < kLooks; ++look) {
+    for (size_t a = 0; a < kActivities; ++a) {
+      const int64_t whole = whole_[a].load(std::memory_order_acquire);
+      sums.seconds[a] = static_cast<float>(static_cast<double>(whole) * 1e-9);
+    }
+    const uint64_t after = state_.load(std::memory_order_acquire);
+    if (std::exchange(state, after) == after) break;
+  }
   const uint64_t bucket = bucket_.load(std::memory_order_relaxed);
   const int64_t since = std::chrono::steady_clock::now().time_since_epoch().count();
   ActivityNow now{
@@ -138,7 +155,10 @@ ActivityNow ActivityRecord::now() const {
       .buckets = static_cast<int>(bucket >> 32),
       .epoch = epoch_.load(std::memory_order_relaxed),
       .example = example_.load(std::memory_order_relaxed),
-      .example_step = example_step_.load(std::memory_order_relaxed)};
+      .example_step = example_step_.load(std::memory_order_relaxed),
+      .whole = sums,
+      .last_step = last_step_.load(std::memory_order_relaxed)};
+  now.whole.seconds[state & 0xff] += static_cast<float>(now.seconds);
   const uint64_t steps = steps_.load(std::memory_order_acquire);
   for (uint64_t s = steps - std::min<uint64_t>(steps, kStepsKept); s < steps; ++s) {
     const Slot& slot = ring_[s % kStepsKept];

@@ -58,6 +58,9 @@ struct ActivityNow {
   // The last example of a recent step, as Position of its input counts them; below 0: unknown.
   int64_t epoch = -1, example = -1, example_step = -1;
   std::vector<StepSeconds> last{};  // of the last steps, the oldest first; at most kStepsKept
+  // Since the record was made, what it does now included. The number of its step is not used.
+  StepSeconds whole{};
+  int64_t last_step = -1;  // at which its program ends, or its pass over data; below 0: unknown
 };
 
 // The activity of one replica. Thread safety: members that change it belong to the replica's
@@ -78,13 +81,16 @@ class MUSTER_PART_EXPORT ActivityRecord {
   void report(Phase phase, int64_t step);
   // The step ended. What it does goes on.
   void end_step(int64_t step, TimePoint at = std::chrono::steady_clock::now());
-  // What was spent since the last step is a part of none.
+  // What was spent since the last step is a part of none. It stays a part of the whole.
   void forget_spent() {
     enter(activity());
-    spent_.fill(0);
+    for (size_t a = 0; a < kActivities; ++a)
+      at_step_[a] = whole_[a].load(std::memory_order_relaxed);
   }
   // The number of the last step, of a record that is given no time of each.
   void set_step(int64_t step) { step_.store(step, std::memory_order_relaxed); }
+  // At which step its program ends, or its pass over data, as far as its loop knows.
+  void set_last_step(int64_t step) { last_step_.store(step, std::memory_order_relaxed); }
   // It waits for this bucket of a reduction, 1 to `buckets`; 0: for none.
   void set_bucket(int bucket, int buckets) {
     bucket_.store(static_cast<uint64_t>(buckets) << 32 | static_cast<uint32_t>(bucket),
@@ -113,14 +119,16 @@ class MUSTER_PART_EXPORT ActivityRecord {
 
   const std::string task_, run_;
   std::atomic<uint64_t> state_;  // nanoseconds since the system's start, and Activity in 8 bits
-  std::atomic<int64_t> step_{-1};
+  std::atomic<int64_t> step_{-1}, last_step_{-1};
   std::atomic<uint64_t> bucket_{0};
   mutable std::atomic<bool> wants_example_{true};
   // Of one step, except for a reader that comes between two stores.
   std::atomic<int64_t> epoch_{-1}, example_{-1}, example_step_{-1};
   std::array<Slot, kStepsKept> ring_{};
-  std::atomic<uint64_t> steps_{0};            // that were put into the ring
-  std::array<int64_t, kActivities> spent_{};  // nanoseconds since the last step ended
+  std::atomic<uint64_t> steps_{0};  // that were put into the ring
+  // Nanoseconds since the record was made; and what they were when the last step ended.
+  std::array<std::atomic<int64_t>, kActivities> whole_{};
+  std::array<int64_t, kActivities> at_step_{};
   bool counts_batches_ = false;
 };
 

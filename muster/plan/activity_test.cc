@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "muster/plan/measure_source.h"
+#include "muster/plan/save_in_flight.h"
 
 namespace muster::inline v0_1::plan {
 namespace {
@@ -38,6 +39,49 @@ TEST(ActivityRecord, AStepIsDividedAmongActivitiesWithoutRest) {
   EXPECT_NEAR(step.of(Activity::kCommunication), 0.005, 1e-6);
   EXPECT_NEAR(step.of(Activity::kOther), 0.001, 1e-6);
   EXPECT_NEAR(step.total(), 0.061, 1e-6);
+}
+
+TEST(ActivityRecord, TheWholeHasWhatEveryStepHadAndWhatIsOfNone) {
+  const TimePoint start = std::chrono::steady_clock::now();
+  const auto at = [&](int ms) { return start + std::chrono::milliseconds(ms); };
+  ActivityRecord record;
+  record.enter(Activity::kInput, start);
+  const double starting = record.now().whole.of(Activity::kStarting);
+  constexpr int kSteps = 3 * static_cast<int>(ActivityRecord::kStepsKept);
+  for (int step = 0; step < kSteps; ++step) {
+    record.enter(Activity::kCompute, at(10 * step + 4));
+    record.enter(Activity::kInput, at(10 * step + 10));
+    record.end_step(step, at(10 * step + 10));
+  }
+  record.enter(Activity::kSaving, at(10 * kSteps));
+  record.enter(Activity::kDone, at(10 * kSteps + 500));
+  record.forget_spent();
+  const StepSeconds whole = record.now().whole;
+  EXPECT_NEAR(whole.of(Activity::kInput), .004 * kSteps, 1e-5);
+  EXPECT_NEAR(whole.of(Activity::kCompute), .006 * kSteps, 1e-5);
+  EXPECT_NEAR(whole.of(Activity::kSaving), .5, 1e-5);
+  EXPECT_EQ(whole.of(Activity::kStarting), starting);
+  record.end_step(kSteps, at(10 * kSteps + 500));
+  EXPECT_EQ(record.now().last.back().of(Activity::kSaving), 0);
+}
+
+// What a replica does now belongs to the whole before it has ended.
+TEST(ActivityRecord, TheWholeGrowsWhileAnActivityLasts) {
+  ActivityRecord record;
+  record.enter(Activity::kEvaluating, std::chrono::steady_clock::now() - std::chrono::seconds(7));
+  const ActivityNow now = record.now();
+  EXPECT_GE(now.whole.of(Activity::kEvaluating), 7);
+  EXPECT_NEAR(now.whole.of(Activity::kEvaluating), now.seconds, 1e-6);
+}
+
+TEST(SaveInFlight, IsTheOneThatBeganLast) {
+  EXPECT_FALSE(save_in_flight());
+  const SaveInFlight first(200);
+  {
+    const SaveInFlight second(7);
+    EXPECT_EQ(save_in_flight(), 7);
+  }
+  EXPECT_EQ(save_in_flight(), 200);
 }
 
 TEST(ActivityRecord, KeepsTheLastSteps) {

@@ -1,9 +1,11 @@
 #include "muster/summary/live_status.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <tuple>
@@ -33,18 +35,52 @@ std::optional<Activity> activity_of(const std::string& name) {
   return std::nullopt;
 }
 
-// Whole microseconds are short, and fast to write.
-json replica_json(const ActivityNow& replica) {
-  json steps = json::array();
-  for (const StepSeconds& step : replica.last) {
-    json one = json::array({step.step});
-    for (const float seconds : step.seconds) one.push_back(std::llround(seconds * 1e6));
-    steps.push_back(std::move(one));
+// Those in which a replica has spent time.
+std::vector<Activity> activities_of(const std::vector<ActivityNow>& replicas) {
+  std::vector<Activity> all;
+  for (size_t a = 0; a < kActivities; ++a) {
+    const auto activity = static_cast<Activity>(a);
+    const auto has = [&](const StepSeconds& seconds) { return seconds.of(activity) != 0; };
+    if (std::ranges::any_of(replicas, [&](const ActivityNow& replica) {
+          return has(replica.whole) || std::ranges::any_of(replica.last, has);
+        }))
+      all.push_back(activity);
   }
-  return {{"task", replica.task},       {"activity", plan::to_string(replica.activity)},
-          {"seconds", replica.seconds}, {"step", replica.step},
-          {"bucket", replica.bucket},   {"buckets", replica.buckets},
-          {"epoch", replica.epoch},     {"steps", std::move(steps)}};
+  return all;
+}
+
+// Whole microseconds are short, and fast to write.
+json microseconds(json begin, const StepSeconds& seconds, const std::vector<Activity>& columns) {
+  for (const Activity column : columns) begin.push_back(std::llround(seconds.of(column) * 1e6));
+  return begin;
+}
+
+json replica_json(const ActivityNow& replica, const std::vector<Activity>& columns) {
+  json steps = json::array();
+  for (const StepSeconds& step : replica.last)
+    steps.push_back(microseconds(json::array({step.step}), step, columns));
+  return {{"task", replica.task},
+          {"activity", plan::to_string(replica.activity)},
+          {"seconds", replica.seconds},
+          {"step", replica.step},
+          {"bucket", replica.bucket},
+          {"buckets", replica.buckets},
+          {"epoch", replica.epoch},
+          {"steps", std::move(steps)},
+          {"whole", microseconds(json::array(), replica.whole, columns)}};
+}
+
+// `from` begins with `before` numbers that are no seconds.
+StepSeconds seconds_of(const json& from, size_t before,
+                       const std::vector<std::optional<Activity>>& columns) {
+  StepSeconds seconds;
+  for (size_t c = 0; c < columns.size(); ++c) {
+    if (columns[c]) {
+      seconds.seconds[static_cast<size_t>(*columns[c])] =
+          static_cast<float>(from.at(c + before).get<double>() * 1e-6);
+    }
+  }
+  return seconds;
 }
 
 ActivityNow replica_of(const json& from, const std::vector<std::optional<Activity>>& columns) {
@@ -57,16 +93,20 @@ ActivityNow replica_of(const json& from, const std::vector<std::optional<Activit
       .buckets = from.at("buckets").get<int>(),
       .epoch = from.value("epoch", int64_t{-1})};
   for (const json& step : from.at("steps")) {
-    StepSeconds one{.step = step.at(0).get<int64_t>()};
-    for (size_t c = 0; c < columns.size(); ++c) {
-      if (columns[c]) {
-        one.seconds[static_cast<size_t>(*columns[c])] =
-            static_cast<float>(step.at(c + 1).get<double>() * 1e-6);
-      }
-    }
-    replica.last.push_back(one);
+    replica.last.push_back(seconds_of(step, 1, columns));
+    replica.last.back().step = step.at(0).get<int64_t>();
   }
+  // A task of an earlier version does not say it.
+  if (from.contains("whole")) replica.whole = seconds_of(from.at("whole"), 0, columns);
   return replica;
+}
+
+// FileSystem::rename() lets the new name survive a crash, and waits for the disk. Two files that
+// exchange their names do not, nor are they written to the disk before they are replaced.
+Status put_in_place(FileSystem& files, const std::string& staging, const std::string& path) {
+  const bool exchanged =
+      ::renameat2(AT_FDCWD, staging.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) == 0;
+  return exchanged ? files.remove(staging) : files.rename(staging, path);
 }
 
 LiveStatus status_of(const json& document) {
@@ -81,6 +121,7 @@ LiveStatus status_of(const json& document) {
                     .started = document.at("started").get<double>(),
                     .written = document.at("written").get<double>(),
                     .every = document.at("every").get<double>(),
+                    .earlier_starts = document.value("earlier_starts", int64_t{0}),
                     .last_step = document.at("last_step").get<int64_t>(),
                     .collective = document.at("collective").get<std::string>(),
                     .collective_seconds = document.at("collective_seconds").get<double>(),
@@ -110,9 +151,10 @@ std::string_view own_version() { return MUSTER_VERSION; }
 
 std::string encode_live_status(const LiveStatus& status) {
   json activities = json::array(), replicas = json::array(), log = json::array();
-  for (size_t a = 0; a < kActivities; ++a)
-    activities.push_back(plan::to_string(static_cast<Activity>(a)));
-  for (const ActivityNow& replica : status.replicas) replicas.push_back(replica_json(replica));
+  const std::vector<Activity> columns = activities_of(status.replicas);
+  for (const Activity column : columns) activities.push_back(plan::to_string(column));
+  for (const ActivityNow& replica : status.replicas)
+    replicas.push_back(replica_json(replica, columns));
   for (const LiveStatus::Line& line : status.log) log.push_back({line.time, line.level, line.text});
   const json document{{"format", kFormat},
                       {"task", status.task},
@@ -126,6 +168,7 @@ std::string encode_live_status(const LiveStatus& status) {
                       {"started", status.started},
                       {"written", status.written},
                       {"every", status.every},
+                      {"earlier_starts", status.earlier_starts},
                       {"last_step", status.last_step},
                       {"activities", std::move(activities)},
                       {"replicas", std::move(replicas)},
@@ -155,6 +198,12 @@ Result<LiveStatus> parse_live_status(std::string_view text, const std::string& p
   }
 }
 
+Result<LiveStatus> read_live_status(FileSystem& files, const std::string& path) {
+  const auto text = read_small_file(files, path, kMostBytes);
+  if (!text.ok()) return text.error();
+  return parse_live_status(text.value(), path);
+}
+
 std::string live_path(const std::string& model_dir, const std::string& task) {
   std::string name = task + ".json";
   std::ranges::replace(name, ' ', '-');
@@ -182,7 +231,7 @@ Status write_live_status(FileSystem& files, const std::string& model_dir, const 
   if (!writer.ok()) return writer.error();
   Status done = writer.value()->append(bytes_of(text));
   if (done.ok()) done = writer.value()->close();
-  if (done.ok()) done = files.rename(staging, path);
+  if (done.ok()) done = put_in_place(files, staging, path);
   return done;
 }
 
@@ -193,10 +242,7 @@ std::vector<LiveStatus> read_live_statuses(FileSystem& files, const std::string&
   if (!names.ok()) return all;
   for (const std::string& name : names.value()) {
     if (!name.ends_with(".json") || all.size() == kMostTasks) continue;
-    const std::string path = join_path(folder, name);
-    const auto text = read_small_file(files, path, kMostBytes);
-    if (!text.ok()) continue;
-    auto status = parse_live_status(text.value(), path);
+    auto status = read_live_status(files, join_path(folder, name));
     if (status.ok()) all.push_back(std::move(status.value()));
   }
   double begun = 0;

@@ -41,14 +41,18 @@ struct LiveStatus {
   std::string version{};               // of Muster
   double started = 0, written = 0;     // Unix time of the run's start, and of this file
   double every = 1;                    // seconds between two files
-  int64_t last_step = -1;              // at which the run ends; below 0: when its data ends
+  // Starts of the task before this one whose seconds are in ActivityNow::whole: those since a start
+  // that ended well.
+  int64_t earlier_starts = 0;
+  int64_t last_step = -1;  // at which the run ends; below 0: when its data ends
   std::vector<plan::ActivityNow> replicas{};
   std::string collective{};       // that it waits for: "all_reduce #17 of 250 float32"
   double collective_seconds = 0;  // since its call
   int64_t saving = -1;            // step of the checkpoint that a thread writes; below 0: none
   int64_t memory = 0;             // bytes of it that are in the machine's memory
-  int64_t device_memory = 0;      // bytes of tensors on its GPUs; 0 without
-  int64_t device_reserved = 0;    // bytes of its GPUs that LibTorch's allocator holds
+  int64_t device_memory = 0;      // bytes of tensors on its devices; 0: none, or unknown
+  // Bytes of GPUs that LibTorch's allocator holds; of devices of a library, all that they have.
+  int64_t device_reserved = 0;
   std::map<std::string, double> measures{};  // by name: "staleness/worker_1/mean"
   std::vector<Line> log{};                   // the last lines, the oldest first
   std::string end{};      // "" while it runs; then "ended", "stopped" or "failed"
@@ -66,6 +70,8 @@ MUSTER_PART_EXPORT Result<LiveStatus> parse_live_status(std::string_view text,
 
 // The file of a task: model_dir/live/worker-1.json.
 std::string live_path(const std::string& model_dir, const std::string& task);
+// Reads one. Corrupt for what is no such file, and errors of the file system.
+Result<LiveStatus> read_live_status(FileSystem& files, const std::string& path);
 
 // Replaces the file. Readers see a whole one, except after a crash of the machine: nothing waits
 // for the disk. `may_make_dir`: model_dir is made if it is not there.

@@ -26,6 +26,7 @@ LiveStatus worker(int64_t process) {
                     .version = "0.1",
                     .started = 100,
                     .written = 107.5,
+                    .earlier_starts = 2,
                     .last_step = 1000,
                     .collective = "all_reduce #17 of 250 float32",
                     .collective_seconds = .5,
@@ -48,6 +49,8 @@ LiveStatus worker(int64_t process) {
     replica.last.back().seconds[static_cast<size_t>(Activity::kInput)] = .125F;
     replica.last.back().seconds[static_cast<size_t>(Activity::kSaving)] = 2.F;
   }
+  replica.whole.seconds[static_cast<size_t>(Activity::kInput)] = 4096.25F;
+  replica.whole.seconds[static_cast<size_t>(Activity::kEvaluating)] = 8.F;
   return status;
 }
 
@@ -68,6 +71,7 @@ TEST(LiveStatus, IsReadAsWritten) {
   EXPECT_EQ(read.started, 100);
   EXPECT_EQ(read.written, 107.5);
   EXPECT_EQ(read.every, 1);
+  EXPECT_EQ(read.earlier_starts, 2);
   EXPECT_EQ(read.last_step, 1000);
   EXPECT_EQ(read.collective, status.collective);
   EXPECT_EQ(read.collective_seconds, .5);
@@ -91,6 +95,18 @@ TEST(LiveStatus, IsReadAsWritten) {
   EXPECT_EQ(read.replicas[0].buckets, 3);
   EXPECT_EQ(read.replicas[0].epoch, 4);
   EXPECT_EQ(read.replicas[0].last, status.replicas[0].last);
+  EXPECT_EQ(read.replicas[0].whole, status.replicas[0].whole);
+}
+
+// A task of an earlier version is shown with what it says.
+TEST(LiveStatus, TheWholeRunMayBeMissing) {
+  std::string text = encode_live_status(worker(0));
+  const size_t begin = text.find(",\"whole\":[");
+  ASSERT_NE(begin, std::string::npos);
+  text.erase(begin, text.find(']', begin) + 1 - begin);
+  const LiveStatus read = parse_live_status(text, "x").value();
+  EXPECT_EQ(read.replicas[0].whole.total(), 0);
+  EXPECT_EQ(read.replicas[0].last.size(), 2u);
 }
 
 TEST(LiveStatus, OtherTextIsCorrupt) {

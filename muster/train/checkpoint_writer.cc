@@ -12,6 +12,7 @@
 #include "muster/base/uri.h"
 #include "muster/files/file_systems.h"
 #include "muster/files/shared_patience.h"
+#include "muster/plan/save_in_flight.h"
 
 namespace muster::inline v0_1 {
 
@@ -57,6 +58,7 @@ void CheckpointWriter::begin(Checkpoint checkpoint, RestOfCheckpoint rest) {
   rest_failed_ = false;
   const auto write = [this](Checkpoint& all, const RestOfCheckpoint& rest) {
     internal::yield_to_steps();
+    const plan::SaveInFlight shown(all.global_step);
     if (rest) {
       const Status added = [&] {
         try {

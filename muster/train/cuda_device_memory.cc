@@ -7,10 +7,10 @@
 
 namespace muster::inline v0_1::internal {
 
-DeviceMemory device_memory() {
+MemoryOfDevices memory_of_gpus() {
   // The first of the numbers of an allocator is the sum over its pools.
   constexpr size_t kAllPools = 0;
-  DeviceMemory sum;
+  MemoryOfDevices sum;
   try {
     for (int device = 0; device < c10::cuda::device_count(); ++device) {
       const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device);

@@ -11,7 +11,9 @@
 #include <exception>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -24,6 +26,7 @@
 #include "muster/files/file_systems.h"
 #include "muster/plan/activity.h"
 #include "muster/plan/measure_source.h"
+#include "muster/plan/save_in_flight.h"
 #include "muster/summary/live_status.h"
 #include "muster/train/internal/device_memory.h"
 
@@ -58,13 +61,21 @@ int64_t resident_bytes() {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
+// When this process began its first run.
+double first_start() {
+  static const double first = unix_seconds(std::chrono::system_clock::now());
+  return first;
+}
+
 }  // namespace
 
 struct LiveTask::Shared {
   LiveTaskOptions options;
   std::string run;
   FileSystem* fs = nullptr;
-  bool on_gpu = false;
+  std::optional<Device> device;  // of the first replica, if its memory is known
+  // What earlier starts of this task spent, by replica.
+  std::map<std::string, plan::StepSeconds> earlier{};
 
   std::mutex mutex;
   std::condition_variable changed;
@@ -80,7 +91,12 @@ struct LiveTask::Shared {
       now = status;
     }
     for (plan::ActivityNow& replica : plan::activities()) {
-      if (replica.run == run) now.replicas.push_back(std::move(replica));
+      if (replica.run != run) continue;
+      const auto before = earlier.find(replica.task);
+      for (size_t a = 0; before != earlier.end() && a < plan::kActivities; ++a)
+        replica.whole.seconds[a] += before->second.seconds[a];
+      if (status.last_step < 0) now.last_step = std::max(now.last_step, replica.last_step);
+      now.replicas.push_back(std::move(replica));
     }
     for (const CollectiveCall& call : last_collectives()) {
       if (call.seconds >= 0) continue;
@@ -91,20 +107,38 @@ struct LiveTask::Shared {
       now.log.push_back(
           {unix_seconds(line.time), std::string(log::to_string(line.level)), std::move(line.text)});
     }
+    if (now.end.empty()) now.saving = plan::save_in_flight().value_or(-1);
     now.memory = resident_bytes();
-    if (on_gpu) {
-      const DeviceMemory gpus = device_memory();
-      now.device_memory = gpus.used;
-      now.device_reserved = gpus.reserved;
+    if (device) {
+      if (const auto memory = memory_of_devices(*device)) {
+        now.device_memory = memory->used;
+        now.device_reserved = memory->reserved;
+      } else {
+        device.reset();  // nor will it be known later
+      }
     }
     now.measures.merge(plan::measures());
     now.written = unix_seconds(std::chrono::system_clock::now());
     return now;
   }
 
+  // The task was started before, and that start did not end well: this one goes on with its sums. A
+  // group of an elastic run that changes is another start of the same process.
+  void continue_earlier() {
+    const auto before =
+        summary::read_live_status(*fs, summary::live_path(options.model_dir, status.task));
+    if (!before.ok() || before.value().end == "ended") return;
+    const bool same = before.value().pid == status.pid && before.value().host == status.host &&
+                      before.value().started >= first_start();
+    const std::lock_guard lock(mutex);
+    status.earlier_starts = before.value().earlier_starts + (same ? 0 : 1);
+    for (const plan::ActivityNow& replica : before.value().replicas)
+      earlier[replica.task] = replica.whole;
+  }
+
   // Until the run ends. Whatever fails here is not the run's.
   void work() {
-    bool failed = false, written = false;
+    bool failed = false, written = false, continued = false;
     for (bool last = false; !last;) {
       {
         std::unique_lock lock(mutex);
@@ -113,6 +147,7 @@ struct LiveTask::Shared {
       }
       if (last && !written) break;
       try {
+        if (!std::exchange(continued, true)) continue_earlier();
         const Status status =
             summary::write_live_status(*fs, options.model_dir, now(), /*may_make_dir=*/!written);
         written |= status.ok();
@@ -149,9 +184,10 @@ LiveTask::LiveTask(LiveTaskOptions options, const distribute::ReplicaPlace& plac
                   : std::make_shared<Shared>()) {
   if (shared_ == nullptr) return;
   Shared& shared = *shared_;
+  (void)first_start();
   if (is_remote(options.model_dir)) options.every = std::max(options.every, options.every_in_store);
   shared.run = options.run.empty() ? live_run_name(options.model_dir, place) : options.run;
-  shared.on_gpu = place.device.is_cuda();
+  if (!place.device.is_cpu()) shared.device = place.device;
   shared.fs = options.fs != nullptr ? options.fs : &file_systems();
   shared.status = {.task = place.task.empty() ? "process" : place.task,
                    .process = place.process,
@@ -184,7 +220,6 @@ void LiveTask::tell(News news) {
   shared_->wants_news = false;
   const std::lock_guard lock(shared_->mutex);
   shared_->status.last_step = news.last_step;
-  shared_->status.saving = news.saving;
   shared_->status.measures = std::move(news.measures);
 }
 
@@ -204,7 +239,6 @@ void LiveTask::finish(const char* word, const Error* error) noexcept {
     if (shared_->ends) return;
     shared_->ends = true;
     LiveStatus& status = shared_->status;
-    status.saving = -1;
     status.end = word;
     if (error != nullptr) {
       status.error = error->message();

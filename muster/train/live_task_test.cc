@@ -7,7 +7,10 @@
 #include <cstdlib>
 #include <mutex>
 #include <optional>
+#include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "muster/base/await.h"
 #include "muster/base/fault_file_system.h"
@@ -17,7 +20,10 @@
 #include "muster/files/testing/memory_store.h"
 #include "muster/plan/activity.h"
 #include "muster/plan/measure_source.h"
+#include "muster/plan/save_in_flight.h"
 #include "muster/summary/live_status.h"
+#include "muster/tensor/device_library.h"
+#include "muster/train/internal/device_memory.h"
 #include "muster/train/task_watch.h"
 
 namespace muster::inline v0_1::internal {
@@ -62,12 +68,16 @@ TEST(LiveTask, TellsWhatItsReplicaDoesUntilTheEnd) {
   plan::this_activity().end_step(7);
   plan::this_activity().enter(plan::Activity::kInput);
   await([&] { return live.wants_news(); });
-  live.tell({.last_step = 90, .saving = 6, .measures = {{"staleness/worker_1/mean", 2}}});
-  await([&] {
-    const auto all = statuses(dir);
-    return all.size() == 1 && all[0].saving == 6;
-  });
-  const LiveStatus now = statuses(dir)[0];
+  live.tell({.last_step = 90, .measures = {{"staleness/worker_1/mean", 2}}});
+  LiveStatus now;
+  {
+    const plan::SaveInFlight save(6);
+    await([&] {
+      const auto all = statuses(dir);
+      return all.size() == 1 && all[0].saving == 6 && all[0].last_step == 90;
+    });
+    now = statuses(dir)[0];
+  }
   EXPECT_EQ(now.task, "worker 1");
   EXPECT_EQ(now.processes, 2);
   EXPECT_EQ(now.last_step, 90);
@@ -87,6 +97,74 @@ TEST(LiveTask, TellsWhatItsReplicaDoesUntilTheEnd) {
   EXPECT_EQ(last.error, "worker 0 is gone");
   EXPECT_EQ(last.exit_code, 138);
   EXPECT_EQ(last.saving, -1);
+}
+
+// A start that was killed, failed or stopped goes on in the next one. One that ended well does not.
+TEST(LiveTask, ARestartContinuesTheSharesOfTheWholeRun) {
+  const TempDirectory dir;
+  const auto seconds_of_start = [&](const char* end) {
+    const plan::ActivityScope scope(kWorker.name(), live_run_name(dir.path(), kWorker));
+    plan::this_activity().enter(plan::Activity::kCompute,
+                                std::chrono::steady_clock::now() - std::chrono::seconds(100));
+    LiveTask live({.model_dir = dir.path(), .every = kOften}, kWorker);
+    plan::this_activity().enter(plan::Activity::kInput);
+    const auto before = file_systems().read_file(summary::live_path(dir.path(), "worker 1"));
+    await([&] {
+      const auto now = file_systems().read_file(summary::live_path(dir.path(), "worker 1"));
+      return now.ok() && (!before.ok() || now.value() != before.value());
+    });
+    live.end(nullptr);
+    LiveStatus status = statuses(dir).at(0);
+    // As another process would have left it.
+    status.end = end;
+    --status.pid;
+    EXPECT_TRUE(write_live_status(file_systems(), dir.path(), status).ok());
+    return std::pair(status.replicas.at(0).whole.of(plan::Activity::kCompute),
+                     status.earlier_starts);
+  };
+  EXPECT_NEAR(seconds_of_start("failed").first, 100, 1);
+  const auto [second, earlier] = seconds_of_start("");
+  EXPECT_NEAR(second, 200, 1);
+  EXPECT_EQ(earlier, 1);
+  const auto third = seconds_of_start("ended");
+  EXPECT_NEAR(third.first, 300, 1);
+  EXPECT_EQ(third.second, 2);
+  const auto fourth = seconds_of_start("stopped");
+  EXPECT_NEAR(fourth.first, 100, 1);
+  EXPECT_EQ(fourth.second, 0);
+}
+
+class MemoryOfStandIn final : public DeviceLibrary {
+ public:
+  explicit MemoryOfStandIn(std::vector<std::optional<DeviceMemory>> devices)
+      : devices_(std::move(devices)) {}
+  int count() override { return static_cast<int>(devices_.size()); }
+  int join() override { return count(); }
+  void run_recorded(int) override {}
+  int64_t compilations() override { return 0; }
+  int64_t runs() override { return 0; }
+  void seed(int, uint64_t) override {}
+  std::optional<DeviceMemory> memory(int device) override {
+    if (device > 2) throw std::runtime_error("no such device");
+    return devices_.at(static_cast<size_t>(device));
+  }
+
+ private:
+  const std::vector<std::optional<DeviceMemory>> devices_;
+};
+
+TEST(LiveTask, TheMemoryOfDevicesOfALibraryIsAddedUpWhereItIsKnown) {
+  MemoryOfStandIn two({DeviceMemory{.used = 5, .most = 6, .limit = 100},
+                       DeviceMemory{.used = 7, .most = 9, .limit = 100}});
+  const auto sum = memory_of_devices(two);
+  ASSERT_TRUE(sum);
+  EXPECT_EQ(sum->used, 12);
+  EXPECT_EQ(sum->reserved, 200);
+  MemoryOfStandIn unknown({DeviceMemory{.used = 5}, std::nullopt});
+  EXPECT_FALSE(memory_of_devices(unknown));
+  MemoryOfStandIn failing(std::vector(4, std::optional(DeviceMemory{.used = 1})));
+  EXPECT_FALSE(memory_of_devices(failing));
+  EXPECT_FALSE(memory_of_devices(Device("cpu")));
 }
 
 TEST(LiveTask, AShortRunAndARunWithoutAPlaceLeaveNothing) {
@@ -190,11 +268,10 @@ TEST(TaskWatch, ShowsARunFromItsFirstTrainingOn) {
   const auto seen = [&] { return summary::read_live_statuses(file_systems(), dir / "first"); };
   await([&] { return !seen().empty(); });
   await([&] {
-    watch.tell(100, 4);
+    watch.tell(100);
     return seen()[0].last_step == 100;
   });
   const LiveStatus now = seen()[0];
-  EXPECT_EQ(now.saving, 4);
   EXPECT_EQ(now.measures.at("connections"), 3);
   ASSERT_THAT(now.replicas, SizeIs(1));
   EXPECT_EQ(now.replicas[0].step, 5);

@@ -36,6 +36,7 @@ ModelTraining::ModelTraining(const ModelFn& model_fn, const TrainerOptions& opti
 }
 
 EstimatorSpec ModelTraining::build(const Element& element) {
+  held_ = true;
   batch_ = to_batch(copy_(element));
   internal::begin_step(context_, 0, replica_.replica_id());
   const auto call = [&] {
@@ -88,6 +89,7 @@ StepResult ModelTraining::make_batch(distribute::ReplicaInput& input,
     trace_.lap(replica_.last_times());
     return rest;
   }
+  held_ = true;
   batch_ = to_batch(copy_(element));
   trace_.lap(StepTrace::kInput);
   activity.enter(plan::Activity::kCompute, trace_.last());
@@ -96,11 +98,12 @@ StepResult ModelTraining::make_batch(distribute::ReplicaInput& input,
   const int64_t rows = has_data ? batch_.rows() : 0;
   summaries_.begin_batch(step + 1, replica_.accumulated(), rows);
   const ZeroRowGuard guard(replica_.variables(), batch_.rows());
+  const bool alone = replica_.place().replicas() == 1 && replica_.place().in_sync;
   {
-    const auto watch = own_training_.begin();
+    const auto watch = alone ? nullptr : own_training_.begin();
     spec_ = call_model(model_fn_, batch_, Mode::kTrain, context_,
                        {.where = "at step", .number = step + 1, .replica = &replica_.place()});
-    own_training_.check(*watch, &batch_, !spec_.train_op.entries.empty());
+    if (watch) own_training_.check(*watch, &batch_, !spec_.train_op.entries.empty());
   }
   trace_.lap(StepTrace::kForward);
   if (internal::phases_of(context_) > 1)
@@ -138,6 +141,7 @@ const std::vector<formats::SummaryValue>* ModelTraining::summaries() {
 }
 
 void ModelTraining::let_go() {
+  if (!std::exchange(held_, false)) return;
   spec_ = {};
   batch_ = {};
 }

@@ -2,6 +2,6 @@
 
 namespace muster::inline v0_1::internal {
 
-DeviceMemory device_memory() { return {}; }
+MemoryOfDevices memory_of_gpus() { return {}; }
 
 }  // namespace muster::inline v0_1::internal

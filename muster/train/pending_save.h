@@ -40,8 +40,6 @@ class MUSTER_PART_EXPORT PendingSave {
   bool any() const { return any_; }
   // Whether the thread has ended, and nobody has handled the result.
   bool is_done() const { return writer_ != nullptr && writer_->is_done(); }
-  // Whether the thread writes, on the chief.
-  bool is_writing() const { return writer_ != nullptr && !writer_->is_done(); }
   // If the thread has ended, handles the result: calls `saved`, or throws the error unless
   // `may_fail` allows it. Call it between two steps; it costs a look at a flag.
   void look();

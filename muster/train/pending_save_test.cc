@@ -24,6 +24,7 @@
 #include "muster/base/temp_directory.h"
 #include "muster/checkpoint/manager.h"
 #include "muster/optim/optimizer.h"
+#include "muster/plan/save_in_flight.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/train/hook.h"
 #include "muster/train/model_context.h"
@@ -159,9 +160,11 @@ TEST_F(PendingSaveTest, StepsGoOnAndTheCheckpointIsOfItsStep) {
     if (step != 4) return;
     files.await_write();
     EXPECT_EQ(latest("m"), 0) << "nobody sees what is not written";
+    EXPECT_EQ(plan::save_in_flight(), 2) << "people who look at the run see it";
     files.open();
   };
   train(distance_of_three, pairs_of_numbers(7), options("m", &files));
+  EXPECT_FALSE(plan::save_in_flight());
   const std::vector<std::string> first(calls->told.begin(), calls->told.begin() + 9);
   EXPECT_THAT(first, ElementsAre("saving 0", "saved 0", "step 1", "step 2", "saving 2", "step 3",
                                  "step 4", "saved 2", "saving 4"));

@@ -43,10 +43,6 @@ class MUSTER_PART_EXPORT RunSaves {
   bool enabled() const { return timer_.enabled(); }
   // Whether this replica takes part in it.
   bool takes_part() const { return enabled() && pace_.saves(); }
-  // The step of a save that a thread writes now, on the chief.
-  std::optional<int64_t> in_flight() const {
-    return pending_.is_writing() ? std::optional(pending_step_) : std::nullopt;
-  }
   // Whether a save has been written, as far as this replica knows.
   bool any() const { return saved_; }
   // The checkpoints in model_dir.

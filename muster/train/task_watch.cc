@@ -85,9 +85,8 @@ void TaskWatch::show() {
       options_.place);
 }
 
-void TaskWatch::tell(int64_t last_step, int64_t saving) {
-  if (live_ != nullptr && live_->wants_news())
-    live_->tell({.last_step = last_step, .saving = saving});
+void TaskWatch::tell(int64_t last_step) {
+  if (live_ != nullptr && live_->wants_news()) live_->tell({.last_step = last_step});
 }
 
 void TaskWatch::end(const Error* error) noexcept {

@@ -53,8 +53,8 @@ class MUSTER_PART_EXPORT TaskWatch {
   // Shows the task. One that does not train, but evaluates, is shown only where MUSTER_LIVE_DIR is
   // set: in another folder it would take the place of a run that trains there.
   void begin(bool trains);
-  // At which step the run ends, below 0: unknown; and what else people see of the task.
-  void tell(int64_t last_step, int64_t saving = -1);
+  // At which step the run ends; below 0: unknown.
+  void tell(int64_t last_step);
   // The run is over: `error` is nullptr when it ended well.
   void end(const Error* error) noexcept;
 

@@ -297,9 +297,7 @@ class Run final : public RunCourse {
     // They are a request to a server.
     constexpr int64_t kMeasuresEvery = 10;
     if (live_tells_++ % kMeasuresEvery == 0) measures_ = pace_->measures();
-    live_.tell({.last_step = last_step_,
-                .saving = saves_.in_flight().value_or(-1),
-                .measures = measures_});
+    live_.tell({.last_step = last_step_, .measures = measures_});
   }
 
   void note_example() {

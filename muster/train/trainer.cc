@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "muster/base/error.h"
@@ -133,12 +136,15 @@ TrainResult train(const ModelFn& model_fn, const InputFn& input_fn, const Traine
     throw invalid_argument("TrainerOptions has no strategy or no params",
                            "set both; an Estimator does");
   }
+  // Without a cluster there are no other tasks to read of.
+  std::function<std::string()> folder;
+  if (!options.start.cluster.addresses.empty()) folder = [&options] { return options.model_dir; };
   const std::unique_ptr<internal::Watchdog> watchdog =
       internal::watchdog_of({.seconds = options.watchdog_seconds,
                              .is_chief = options.start.cluster.is_chief,
                              .at_own_pace = options.strategy->restart_timeout().count() > 0,
                              .fs = options.fs,
-                             .folder = [&options] { return options.model_dir; }});
+                             .folder = std::move(folder)});
   if (options.strategy->restart_timeout().count() > 0)
     return train_and_rejoin(model_fn, input_fn, options);
   if (options.start.elastic) return train_elastic(model_fn, input_fn, options);

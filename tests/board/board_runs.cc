@@ -271,6 +271,7 @@ void write_tasks(const std::string& folder) {
         .started = now - 100,
         .written = now,
         .every = 3600,
+        .earlier_starts = process == 1 ? 1 : 0,
         .last_step = 500,
         .saving = process == 0 ? 100 : -1,
         .memory = 200 << 20,
@@ -300,6 +301,13 @@ void write_tasks(const std::string& folder) {
       step.seconds[static_cast<size_t>(Activity::kCompute)] = .01F;
       step.seconds[static_cast<size_t>(Activity::kCommunication)] = .032F - input;
     }
+    const auto spent = [&](Activity activity, float seconds) {
+      replica.whole.seconds[static_cast<size_t>(activity)] = seconds;
+    };
+    spent(Activity::kStarting, 8);
+    spent(Activity::kInput, 400 * input);
+    spent(Activity::kCompute, 50);
+    spent(Activity::kEvaluating, 30);
     (void)summary::write_live_status(local_file_system(), folder, status);
   }
   // Tasks that do not train.

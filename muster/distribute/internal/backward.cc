@@ -63,6 +63,8 @@ void Backward::run(const optim::TrainOp& train_op, const FlatParameters& paramet
   };
   std::vector<Run> losses;
   bool some_rest = false;
+  // Its loss needs no list of variables.
+  const bool only_one = train_op.entries.size() == 1;
   for (size_t e = 0; e < train_op.entries.size(); ++e) {
     some_rest |= train_op.entries[e].rests;
     if (train_op.entries[e].rests) continue;
@@ -74,6 +76,7 @@ void Backward::run(const optim::TrainOp& train_op, const FlatParameters& paramet
       return known.loss.is_same(loss) && known.scale == scale;
     });
     if (found == losses.end()) found = losses.insert(losses.end(), {loss, scale, {}});
+    if (only_one) continue;
     for (int p : parameters.entry_parameters(e)) {
       found->variables.push_back(parameters.parameters()[static_cast<size_t>(p)].variable->value());
     }

@@ -150,6 +150,7 @@ void Fit::train_epochs(const Dataset& data) {
   const bool resumes = found_fit_ == number_;
   if (resumes) resume();
   begin_epochs(data, resumes);
+  show_last_step();
   for (int64_t epoch = first_epoch_; epoch < options_.epochs; ++epoch) {
     const bool whole = train_epoch(epoch);
     if (step_ == 0) {
@@ -170,6 +171,15 @@ void Fit::train_epochs(const Dataset& data) {
     step_ = 0;
     if (agree_on_end()) return;
   }
+}
+
+// Where the epochs end, for people who look at the run. Each one ends with a whole update.
+void Fit::show_last_step() const {
+  if (impl_.served() || steps_ < 0) return;
+  const int64_t k = impl_.compiled->options.accumulate_steps;
+  const int64_t an_epoch = (steps_ + k - 1) / k;
+  impl_.session().show_last_step(scope_.step() + (options_.epochs - first_epoch_) * an_epoch -
+                                 step_ / k);
 }
 
 bool Fit::begin(const Dataset& /*data*/) {

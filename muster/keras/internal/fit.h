@@ -42,6 +42,7 @@ class Fit {
   virtual bool begin(const Dataset& data);
   // Before the first epoch; `resumed`: a backup has said which that is.
   virtual void begin_epochs(const Dataset& data, bool resumed);
+  void show_last_step() const;
   // False when the data was used up before the epoch's steps were made.
   virtual bool train_epoch(int64_t epoch);
   // Trains one batch, or learns what one has brought.

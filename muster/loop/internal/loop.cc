@@ -304,7 +304,17 @@ void Loop::note(const StepResult& result) {
   stop_ = stop_ || result.stop;
   last_step_ = result;
   step_ = replicas_.front()->engine.step();
-  shown_->tell(-1, is_saving() ? pending_step_ : -1);
+}
+
+void Loop::show_last_step(int64_t step) {
+  shown_last_step_ = step;
+  for (const auto& member : replicas_) member->activity.set_last_step(step);
+}
+
+int64_t Loop::shown_last_step(int64_t batches) const {
+  if (shown_last_step_ >= 0 || batches < 0) return shown_last_step_;
+  const int64_t k = first().accumulate_steps();
+  return step_ + (first().accumulated() + batches + k - 1) / k;
 }
 
 bool Loop::should_stop() const {

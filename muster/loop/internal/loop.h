@@ -104,6 +104,11 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
   void show_in(const std::string& folder) {
     if (shown_) shown_->show_in(folder);
   }
+  // The step at which the program ends, for people who look at the run; below 0: unknown, and then
+  // they see the end of the pass over its data.
+  void show_last_step(int64_t step);
+  // What they see while a pass has so many batches left; below 0: unknown.
+  int64_t shown_last_step(int64_t batches) const;
   // Whether the last call of run() trained, or there was none.
   bool trains() const { return trains_; }
   // Do what Scope::should_stop() and Scope::stop() say.
@@ -256,6 +261,7 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
   bool reduced_ = false;                       // reduce() or gather() was called
   std::unique_ptr<BackwardWatch> watch_;       // of what the program does between the calls
   std::unique_ptr<SummaryHook> summary_hook_;  // on the chief, from the first step on
+  int64_t shown_last_step_ = -1;               // as show_last_step() was told
   int64_t pending_step_ = -1;                  // of the save that a thread writes, or wrote last
   bool settled_ = true;  // whether the last save that a thread wrote succeeded
   // On the chief, by directory: who writes there, and the checkpoints that restore() saw there.

@@ -23,7 +23,13 @@ void LoopView::begin_forward(bool adds_up) {
   watch_.begin(/*trains=*/true);
   if (alone_ && in_step_ && !adds_up) record_.end_step(++step_);
   in_step_ = true;
+  reads_next_ |= alone_;
   if (record_.activity() != Activity::kCompute) record_.enter(Activity::kCompute);
+}
+
+void LoopView::show_left(int64_t batches) {
+  if (batches < 0) return record_.set_last_step(-1);
+  if (one_a_step_) record_.set_last_step(read_at_ + batches);
 }
 
 void LoopView::end_backward() {
@@ -33,7 +39,15 @@ void LoopView::end_backward() {
 }
 
 Activity LoopView::reading() {
-  return std::exchange(reads_next_, false) ? Activity::kInput : Activity::kProgram;
+  if (!std::exchange(reads_next_, false)) {
+    ++others_;
+    return Activity::kProgram;
+  }
+  // Alone, a step ends with the next forward.
+  const int64_t step = step_ + (in_step_ ? 1 : 0);
+  one_a_step_ = std::exchange(others_, 0) == 0 && step == read_at_ + 1;
+  read_at_ = step;
+  return Activity::kInput;
 }
 
 }  // namespace muster::inline v0_1::internal

@@ -28,6 +28,9 @@ class LoopView {
   // A forward in training begins. In a Cluster of one worker, whose backward() is LibTorch's alone,
   // the step before has ended unless its gradients are still added up.
   void begin_forward(bool adds_up);
+  // The pass over the data of a step has so many batches left, the one that was read last included;
+  // below 0: unknown. People see at which step it ends, while each batch makes one step.
+  void show_left(int64_t batches);
   // The gradients of a module were averaged. A backward() through several modules is one step.
   void end_backward();
   // What reading is: a part of a step, or of the program's own pass over some data. Only the first
@@ -43,6 +46,11 @@ class LoopView {
   int64_t step_ = 0;
   bool in_step_ = false;     // a forward was made since the last step
   bool reads_next_ = false;  // no batch was read since
+  // At the last batch of a step: its step; whether it was the only one since the step before; and
+  // batches that were read since.
+  int64_t read_at_ = -1;
+  bool one_a_step_ = false;
+  int64_t others_ = 0;
 };
 
 }  // namespace muster::inline v0_1::internal

@@ -49,7 +49,6 @@ class LiveTask {
   bool wants_news() const;
   struct News {
     int64_t last_step = -1;
-    int64_t saving = -1;  // as in LiveStatus
     std::map<std::string, double> measures{};
   };
   void tell(News news);

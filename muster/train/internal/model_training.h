@@ -70,8 +70,8 @@ class ModelTraining {
   Pace& pace_;
   StepTrace& trace_;
   ModelContext context_;
-  TrainPlan plan_;  // the optimizers of all phases
-  OwnTraining own_training_;
+  TrainPlan plan_;            // the optimizers of all phases
+  OwnTraining own_training_;  // not asked by a lone replica, whose own training concerns no other
   StepSummaries summaries_;
   const DeviceCopier copy_;
   std::optional<formats::GraphDef> graph_;
@@ -81,6 +81,7 @@ class ModelTraining {
   std::vector<formats::SummaryValue> summaries_of_run_;
   Batch batch_;         // of the step under way
   EstimatorSpec spec_;  // likewise
+  bool held_ = false;   // whether these hold anything
 };
 
 }  // namespace muster::inline v0_1::internal

@@ -74,6 +74,7 @@ struct WatchedRun {
   std::string run{};         // likewise
   FileSystem* fs = nullptr;  // nullptr: that of the path
   // The folder in which tasks show what they do; "" while there is none. Any thread calls it.
+  // Empty: there are no other tasks.
   std::function<std::string()> folder{};
 };
 // nullptr where it has none.

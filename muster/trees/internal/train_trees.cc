@@ -390,7 +390,7 @@ class TrainTrees final : public RunCourse {
 
   void after_step(const StepResult&) override {
     if (step() >= told_ + config_.log_step_count_steps) tell();
-    if (speaks_here()) watch_.tell(last_step_.value_or(-1), saves_.in_flight().value_or(-1));
+    if (speaks_here()) watch_.tell(last_step_.value_or(-1));
   }
 
   void after_last_step() override {

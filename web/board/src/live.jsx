@@ -32,6 +32,22 @@ function useLive() {
   return live;
 }
 
+// The share of each activity in all seconds, in words; '' where there are none.
+export function sharesOf(seconds) {
+  const total = ACTIVITIES.reduce((sum, name) => sum + (seconds[name] || 0), 0);
+  return ACTIVITIES.filter((name) => seconds[name] / total >= 0.005).map((name) => `${name} ${Math.round((100 * seconds[name]) / total)} %`).join(', ');
+}
+
+// The shares of a whole run as a bar.
+export function Shares({seconds}) {
+  const words = sharesOf(seconds);
+  return (
+    <div class="bar" role="img" aria-label={words || 'nothing yet'} title={words}>
+      {ACTIVITIES.filter((name) => seconds[name] > 0).map((name) => <span key={name} class={`a-${name}`} style={{flexGrow: seconds[name]}} />)}
+    </div>
+  );
+}
+
 // Seconds by activity as a bar. `most` seconds are the whole width.
 export function Bar({seconds, most}) {
   const parts = ACTIVITIES.filter((name) => seconds[name] > 0);
@@ -105,7 +121,7 @@ function stateOf(task) {
   return task.state;
 }
 
-function Row({task, replica, slow, most, epochs, gpus}) {
+function Row({task, replica, slow, most, epochs, devices}) {
   const runs = task.state === 'running';
   const bucket = replica.bucket > 0 ? `, bucket ${replica.bucket} of ${replica.buckets}` : '';
   return (
@@ -118,8 +134,9 @@ function Row({task, replica, slow, most, epochs, gpus}) {
       <td>{runs ? `${replica.activity}${bucket} for ${duration(replica.seconds)}` : ''}</td>
       <td class="bar-cell"><Bar seconds={replica.mean} most={most} /></td>
       <td><Steps steps={replica.steps} /></td>
+      <td class="bar-cell"><Shares seconds={replica.whole} /></td>
       <td class="right whole">{bytes(task.memory)}</td>
-      {gpus && <td class="right whole">{task.device_memory > 0 ? `${bytes(task.device_memory)} of ${bytes(task.device_reserved)}` : '–'}</td>}
+      {devices && <td class="right whole">{task.device_memory > 0 ? `${bytes(task.device_memory)} of ${bytes(task.device_reserved)}` : '–'}</td>}
     </tr>
   );
 }
@@ -127,9 +144,9 @@ function Row({task, replica, slow, most, epochs, gpus}) {
 // What a row of the table has, as numbers.
 function savedRow({task, replica}, straggler) {
   const {name, activity, seconds, step, epoch, bucket, buckets, rate, mean, whole} = replica;
-  const {state, exit_code, error, host, version, started, written, memory, device_memory, device_reserved, measures} = task;
+  const {state, exit_code, error, host, version, started, written, earlier_starts, memory, device_memory, device_reserved, measures} = task;
   return {task: name, state, exit_code, error, step, epoch, steps_a_second: rate, activity, activity_seconds: seconds, bucket, buckets, slow: straggler !== null && straggler.name === name,
-    ...prefixed('seconds_of_a_step', mean), ...prefixed('seconds_of_the_run', whole), memory, device_memory, device_reserved, ...prefixed('measures', measures), host, version, started, written};
+    ...prefixed('seconds_of_a_step', mean), ...prefixed('seconds_of_the_run', whole), earlier_starts, memory, device_memory, device_reserved, ...prefixed('measures', measures), host, version, started, written};
 }
 
 function Log({tasks}) {
@@ -166,9 +183,9 @@ function LiveRun({run}) {
   const most = Math.max(...replicas.filter(({task}) => task.trains).map(({replica}) => Object.values(replica.mean).reduce((sum, each) => sum + each, 0)), 0);
   const step = Math.max(-1, ...replicas.filter(({task}) => task.trains).map(({replica}) => replica.step));
   const epochs = replicas.some(({replica}) => replica.epoch >= 0);
-  const gpus = tasks.some((task) => task.device_memory > 0);
+  const devices = tasks.some((task) => task.device_memory > 0);
   const last = Math.max(-1, ...tasks.map((task) => task.last_step));
-  const used = ACTIVITIES.filter((name) => replicas.some(({replica}) => replica.mean[name] > 0));
+  const used = ACTIVITIES.filter((name) => replicas.some(({replica}) => replica.mean[name] > 0 || replica.whole[name] > 0));
   const measured = tasks.filter((task) => Object.keys(task.measures).length > 0);
   return (
     <section class="card wide live" aria-label={run.directory} ref={card}>
@@ -181,11 +198,12 @@ function LiveRun({run}) {
       {straggler && <p class="straggler" role="status">{straggler.text}</p>}
       {run.missing > 0 && <p class="count">{run.missing} {run.missing === 1 ? 'task has' : 'tasks have'} written nothing here: they have not begun, or their model_dir is another folder.</p>}
       <div class="wide-scroll" tabIndex={0}><table class="facts tasks">
-        <thead><tr><th>task</th><th>state</th><th class="right">step</th>{epochs && <th class="right">epoch</th>}<th class="right">steps/s</th><th>does</th><th>a step, by part</th><th>last steps</th><th class="right">memory</th>{gpus && <th class="right">GPU memory</th>}</tr></thead>
-        <tbody>{replicas.map(({task, replica}) => <Row key={replica.name} task={task} replica={replica} most={most} epochs={epochs} gpus={gpus} slow={straggler !== null && straggler.name === replica.name} />)}</tbody>
+        <thead><tr><th>task</th><th>state</th><th class="right">step</th>{epochs && <th class="right">epoch</th>}<th class="right">steps/s</th><th>does</th><th>a step, by part</th><th>last steps</th><th>whole run, by part</th><th class="right">memory</th>{devices && <th class="right">device memory</th>}</tr></thead>
+        <tbody>{replicas.map(({task, replica}) => <Row key={replica.name} task={task} replica={replica} most={most} epochs={epochs} devices={devices} slow={straggler !== null && straggler.name === replica.name} />)}</tbody>
       </table></div>
       <p class="legend">{used.map((name) => <span key={name}><span class={`swatch a-${name}`} />{name}</span>)}</p>
       <ul class="live-notes">
+        {tasks.filter((task) => task.earlier_starts > 0).map((task) => <li key={`r${task.task}`}>{task.task} was started again: its whole run has {number(task.earlier_starts)} earlier {task.earlier_starts === 1 ? 'start' : 'starts'}</li>)}
         {tasks.filter((task) => task.saving >= 0).map((task) => <li key={`s${task.task}`}>{task.task} writes the checkpoint of step {number(task.saving)}</li>)}
         {tasks.filter((task) => task.state === 'running' && task.collective && task.collective_seconds > 1).map((task) => <li key={`c${task.task}`}>{task.task} waits in {task.collective} for {duration(task.collective_seconds)}</li>)}
         {tasks.filter((task) => task.error).map((task) => <li key={`e${task.task}`} class="error">{task.task}: {task.error}</li>)}

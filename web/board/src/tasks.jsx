@@ -5,18 +5,12 @@ import {ask} from './api.js';
 import {useAnswer} from './board.js';
 import {Command} from './facts.jsx';
 import {bytes, duration, number, time} from './format.js';
-import {ACTIVITIES, Bar, barsSvg, Steps} from './live.jsx';
+import {ACTIVITIES, Bar, barsSvg, Shares, sharesOf, Steps} from './live.jsx';
 import {Save} from './save.jsx';
 import {prefixed} from './tables.js';
 
 // Quotes words for a shell.
 const shell = (words) => words.map((word) => (/^[\w./:=,@%+-]+$/.test(word) ? word : `'${String(word).replaceAll("'", "'\\''")}'`)).join(' ');
-
-function Shares({seconds}) {
-  const total = ACTIVITIES.reduce((sum, name) => sum + (seconds[name] || 0), 0);
-  if (!(total > 0)) return null;
-  return <span class="count">{ACTIVITIES.filter((name) => seconds[name] / total >= 0.005).map((name) => `${name} ${Math.round((100 * seconds[name]) / total)} %`).join(', ')}</span>;
-}
 
 // The rows: the tasks that wrote what they do, and those that the launcher alone knows.
 function rowsOf({tasks, launch}) {
@@ -42,7 +36,7 @@ function TasksOfRun({run}) {
   const {launch, straggler} = run;
   const rows = rowsOf(run);
   const most = Math.max(0, ...rows.filter(({replica}) => replica).map(({replica}) => Object.values(replica.mean).reduce((sum, each) => sum + each, 0)));
-  const used = ACTIVITIES.filter((name) => rows.some(({replica}) => replica && replica.mean[name] > 0));
+  const used = ACTIVITIES.filter((name) => rows.some(({replica}) => replica && (replica.mean[name] > 0 || replica.whole[name] > 0)));
   const restarts = launch ? launch.tasks.reduce((sum, task) => sum + Math.max(0, task.starts.length - 1), 0) : 0;
   const step = Math.max(-1, ...rows.filter(({replica}) => replica).map(({replica}) => replica.step));
   const earlier = launch ? launch.tasks.flatMap((task) => task.starts.slice(0, -1).map((start) => ({...start, name: task.name}))) : [];
@@ -50,7 +44,7 @@ function TasksOfRun({run}) {
     ...run.tasks.filter((task) => task.error && !launch).map((task) => `${task.task}: ${task.error}`)];
   const offer = () => ({
     rows: () => rows.map(({name, task, replica, launched}) => ({task: name, starts: launched ? launched.starts : null, end: task ? task.end : null, error: task ? task.error : null,
-      step: replica ? replica.step : null, steps_a_second: replica ? replica.rate : null, ...prefixed('seconds_of_a_step', replica && replica.mean), memory: task ? task.memory : null})),
+      step: replica ? replica.step : null, steps_a_second: replica ? replica.rate : null, ...prefixed('seconds_of_a_step', replica && replica.mean), ...prefixed('seconds_of_the_run', replica && replica.whole), memory: task ? task.memory : null})),
     picture: used.length > 0 ? () => barsSvg(card.current, 'A step of each task, by part', rows.filter(({replica}) => replica).map(({name, replica}) => ({name, seconds: replica.mean}))) : undefined,
   });
   return (
@@ -60,7 +54,7 @@ function TasksOfRun({run}) {
       {launch && <p>Started {time(launch.started)}, ended after {duration(launch.ended - launch.started)} with exit code {launch.exit_code}; {restarts === 0 ? 'no task was started again' : `${restarts} ${restarts === 1 ? 'restart' : 'restarts'} of tasks`}.</p>}
       {straggler && <p class="straggler">{straggler.text}</p>}
       <div class="wide-scroll" tabIndex={0}><table class="facts tasks">
-        <thead><tr><th>task</th><th>end</th><th class="right">starts</th><th class="right">step</th><th class="right">steps/s</th><th>the last steps, by part</th><th>last steps</th><th class="right">memory</th></tr></thead>
+        <thead><tr><th>task</th><th>end</th><th class="right">starts</th><th class="right">step</th><th class="right">steps/s</th><th>the last steps, by part</th><th>last steps</th><th>the whole run, by part</th><th class="right">memory</th></tr></thead>
         <tbody>{rows.map(({name, task, replica, launched}) => (
           <tr key={name} class={straggler && straggler.name === name ? 'slow' : ''}>
             <th scope="row">{name}{straggler && straggler.name === name && <span class="mark"> slow</span>}</th>
@@ -68,8 +62,9 @@ function TasksOfRun({run}) {
             <td class="right">{launched ? launched.starts.length : '–'}</td>
             <td class="right">{!replica || replica.step < 0 ? '–' : number(replica.step)}</td>
             <td class="right">{replica && replica.rate > 0 ? number(Number(replica.rate.toPrecision(3))) : '–'}</td>
-            <td class="bar-cell">{replica && <><Bar seconds={replica.mean} most={most} /><Shares seconds={replica.mean} /></>}</td>
+            <td class="bar-cell">{replica && <><Bar seconds={replica.mean} most={most} /><span class="count">{sharesOf(replica.mean)}</span></>}</td>
             <td>{replica && <Steps steps={replica.steps} />}</td>
+            <td class="bar-cell">{replica && <><Shares seconds={replica.whole} /><span class="count">{sharesOf(replica.whole)}</span></>}</td>
             <td class="right whole">{task ? bytes(task.memory) : '–'}</td>
           </tr>
         ))}</tbody>

@@ -286,8 +286,12 @@ async function tasks() {
     check(await page.locator('tr.slow th').innerText() === 'worker 1 slow', 'tasks: its row is marked');
     check(['communication, bucket 2 of 3', 'worker 0 writes the checkpoint of step 100', 'failed, exit code 1', 'worker 2: the loss is not a number', 'worker 0: staleness/worker_1/mean 1.5', '200.0 MiB', '3.0 GiB of 4.0 GiB', 'step 120 of 500', '1 task has written nothing here'].every((each) => words.includes(each)), 'tasks: bucket, save, failure, staleness, memory, end, missing', words);
     check(['serving for', 'ps 0: connections 6, received MB/s 12.3, updates/s 31', 'evaluating for', '25 batches', 'evaluator: lag in seconds 4, lag in steps 20'].every((each) => words.includes(each)), 'tasks: a server and an evaluator with what they measure', words);
-    const widths = await page.$$eval('tr.slow .bar span', (parts) => parts.map((part) => part.className + ' ' + Math.round(part.offsetWidth)));
+    const bars = await page.$$eval('tr.slow .bar', (each) => each.map((bar) => [...bar.children].map((part) => part.className + ' ' + Math.round(part.offsetWidth))));
+    const widths = bars[0];
     check(widths.length === 3 && widths[0].startsWith('a-input ') && Number(widths[0].split(' ')[1]) > 2 * Number(widths[1].split(' ')[1]), 'tasks: its bar is mostly input', widths.join());
+    const [input, compute, evaluating] = bars[1].map((part) => Number(part.split(' ')[1]));
+    check(bars.length === 2 && bars[1].map((part) => part.split(' ')[0]).join() === 'a-input,a-compute,a-evaluating,a-starting' && compute > 3 * input && evaluating > 2 * input, 'tasks: the bar of its whole run has the evaluations', bars[1].join());
+    check(words.includes('worker 1 was started again: its whole run has 1 earlier start'), 'tasks: a restart is named', words);
     check(await page.getByRole('log').locator('div').count() === 6, 'tasks: lines of the logs');
     await savesOfTasks(page, {check});
     await page.selectOption('.log select', 'warning');
@@ -438,7 +442,7 @@ async function report() {
   const ofTasks = await openPage(browser, `file://${resolve(tasksFile)}`);
   check(await soon(ofTasks.page, () => ['worker 0', 'worker 1', 'worker 2', 'ps 7'].every((name) => [...document.querySelectorAll('.tasks tbody th')].filter((each) => each.innerText.startsWith(name)).length === 1)), 'report of tasks: a row for each, also for one that the launcher alone knows');
   const said = await text(ofTasks.page);
-  check(["muster run --workers=3 -- './train it'", '1 restart of tasks', 'ended after 1 min 30 s with exit code 1', 'worker 1 takes 3.3 times as long', 'killed by SIGKILL', 'input 5 %, compute 24 %, communication 71 %'].every((each) => said.includes(each)),
+  check(["muster run --workers=3 -- './train it'", '1 restart of tasks', 'ended after 1 min 30 s with exit code 1', 'worker 1 takes 3.3 times as long', 'killed by SIGKILL', 'input 5 %, compute 24 %, communication 71 %', 'input 1 %, compute 56 %, evaluating 34 %, starting 9 %'].every((each) => said.includes(each)),
     'report of tasks: command, exits, restarts, shares of time, the slow task', said);
   const problemsOfTasks = [...ofTasks.problems, ...await barriers(ofTasks.page)];
   check(problemsOfTasks.length === 0 && await ofTasks.page.title() === 'Muster report', 'report of tasks: no error, no barrier', problemsOfTasks.join('\n'));

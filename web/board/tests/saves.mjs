@@ -186,6 +186,7 @@ export async function savesOfTasks(page, {check}) {
   check(difference === '' && rows.map((row) => `${row.task},${row.step}`).join('|') === shown.join('|'), 'saves: the tasks of a run', difference || shown.join('|'));
   const slow = rows.find((row) => row.slow);
   check(slow.task === 'worker 1' && Math.abs(slow['seconds_of_a_step.input'] - 0.03) < 1e-6 && rows.find((row) => row.task === 'ps 0')['measures.updates/s'] === 31, 'saves: parts of a step, and what a server measures', JSON.stringify(slow));
+  check(slow['seconds_of_the_run.evaluating'] === 30 && slow.earlier_starts === 1, 'saves: the whole run', JSON.stringify(slow));
   const picture = await drawn(page, (await saved(page, `the tasks of ${run}`, 'SVG')).bytes.toString(), {elements: 'path'});
   // The first bar of each row, and a square of the legend for each kind of part in them.
   const parts = await page.$$eval('.tasks tbody tr', (rows) => rows.flatMap((row) => [...row.querySelector('.bar').children].map((part) => part.className)));
