@@ -5,6 +5,8 @@ import {useWidth} from './board.js';
 import {number} from './format.js';
 
 const MOST_IN_TIP = 12;
+// Distances of ticks between whole numbers: half a step has no label of its own.
+const WHOLE = Array.from({length: 16}, (_, power) => [1, 2, 5].map((factor) => factor * 10 ** power)).flat();
 
 function colorOfText(element) {
   return getComputedStyle(element).getPropertyValue('color');
@@ -47,15 +49,16 @@ function valuesAt(x, lines, at) {
 }
 
 // `lines`: [{name, color, dashed, values, faint, odd}], over `x`. `range` is [low, high] of y, or null: that of the data.
+// `isWhole` says that x has whole numbers.
 // `onZoom(from, to)` is called for a part that was chosen; `showX` writes a place; `label` describes the chart.
-export function LineChart({x, lines, height, logX, logY, range, isTime, showX, onZoom, label}) {
+export function LineChart({x, lines, height, logX, logY, range, isTime, isWhole, showX, onZoom, label}) {
   const holder = useRef(null);
   const plotted = useRef(null);
   const current = useRef({});
   const width = useWidth(holder);
   const [tip, setTip] = useState(null);
   current.current = {x, lines, onZoom};
-  const shape = JSON.stringify([lines.map((line) => [line.color, line.dashed, Boolean(line.faint)]), logX, logY, isTime]);
+  const shape = JSON.stringify([lines.map((line) => [line.color, line.dashed, Boolean(line.faint)]), logX, logY, isTime, isWhole]);
 
   useEffect(() => {
     if (width === 0) return undefined;
@@ -93,7 +96,7 @@ export function LineChart({x, lines, height, logX, logY, range, isTime, showX, o
         },
       },
       axes: [
-        {stroke: text, grid, ticks, size: 32, space: 70, values: isTime ? undefined : (_, places) => (places || []).map((each) => (each === null ? '' : showX(each)))},
+        {stroke: text, grid, ticks, size: 32, space: 70, incrs: isWhole ? WHOLE : undefined, values: isTime ? undefined : (_, places) => (places || []).map((each) => (each === null ? '' : showX(each)))},
         {stroke: text, grid, ticks, size: 64, values: (_, places) => (places || []).map((each) => (each === null ? '' : number(each)))},
       ],
       hooks: {

@@ -90,7 +90,7 @@ export function ScalarCard({tag, runs, board, settings}) {
   const offer = () => ({
     files: isReport ? [] : ['csv', 'json'].map((format) => ({words: `${format.toUpperCase()}, all points`, href: address('points', {tag: tag.number, runs: chosen, format}), ending: format})),
     rows: isReport && chart ? () => lines.flatMap((line) => (line.faint || line.values).map((value, at) => ({run: board.state.runs[line.run].name, [axis]: chart.x[at], value})).filter((row) => row.value !== null)) : undefined,
-    picture: chart ? () => chartSvg({title: tag.name, x: chart.x, lines, scale: {y: range || extentOf(lines, isLogY), logY: isLogY, logX}, showX}, inkOf(card.current)) : undefined,
+    picture: chart ? () => chartSvg({title: tag.name, x: chart.x, lines, scale: {y: range || extentOf(lines, isLogY), logY: isLogY, logX, isWhole: axis === 'step'}, showX}, inkOf(card.current)) : undefined,
   });
   return (
     <section class={wide ? 'card wide' : 'card'} ref={card} aria-label={tag.name}>
@@ -106,7 +106,7 @@ export function ScalarCard({tag, runs, board, settings}) {
       {error && <p class="error">{error}</p>}
       {axis === 'epoch' && chart && chart.lines.length === 0 && <p class="empty">These runs do not say their epochs. Write the number of steps in an epoch above.</p>}
       {runs.length === 0 ? <p class="empty">No chosen run has this tag.</p> : chart === null ? <div class="loading" /> : (
-        <LineChart x={chart.x} lines={lines} height={wide ? 420 : 240} logX={logX} logY={isLogY} range={range} isTime={axis === 'wall'} showX={showX}
+        <LineChart x={chart.x} lines={lines} height={wide ? 420 : 240} logX={logX} logY={isLogY} range={range} isTime={axis === 'wall'} isWhole={axis === 'step'} showX={showX}
           onZoom={(from, to) => setZoom([from, to])}
           label={`${tag.name}: ${lines.length} runs; arrow keys show values, a dragged part is enlarged, Escape shows all`} />
       )}

@@ -40,12 +40,12 @@ function Curves({sessions, metric}) {
   const showX = (step) => number(step);
   const offer = () => ({
     rows: () => sessions.flatMap(({number: trial, curve}) => curve.map(([step, value]) => ({trial, step, value}))),
-    picture: () => chartSvg({title: `${metric} of the trials`, x, lines, scale: {y: extentOf(lines)}, showX}, inkOf(heading.current)),
+    picture: () => chartSvg({title: `${metric} of the trials`, x, lines, scale: {y: extentOf(lines), isWhole: true}, showX}, inkOf(heading.current)),
   });
   return (
     <>
       <h4 ref={heading}>{metric} of the trials over the steps <Save name={`${metric} of the trials`} of={offer} /> {zoom[0] !== null && <button onClick={() => setZoom([null, null])}>Show all</button>}</h4>
-      <LineChart x={x} lines={lines} height={240} range={null} showX={showX} onZoom={(from, to) => setZoom([from, to])} label={`${metric}: ${lines.length} trials; arrow keys show values`} />
+      <LineChart x={x} lines={lines} height={240} range={null} isWhole showX={showX} onZoom={(from, to) => setZoom([from, to])} label={`${metric}: ${lines.length} trials; arrow keys show values`} />
     </>
   );
 }

@@ -72,7 +72,8 @@ export class SvgContext {
   toString() { return `${this.#out.join('')}</svg>`; }
 }
 
-// A chart of `lines`: [{name, color, dashed, values, odd}] over `x`; `scale` is {y: [low, high], logY, logX}; `showX` writes a place.
+// A chart of `lines`: [{name, color, dashed, values, odd}] over `x`; `scale` is {y: [low, high], logY, logX,
+// isWhole: x has whole numbers}; `showX` writes a place.
 export function chartSvg({title, x, lines, scale, showX}, ink) {
   const width = 800, left = 80, right = 20, top = 40, shown = 350, named = lines.slice(0, 20);
   const bottom = top + shown;
@@ -99,7 +100,8 @@ export function chartSvg({title, x, lines, scale, showX}, ink) {
     context.stroke();
     write(number(scale.logY ? 10 ** tick : tick), left - 8, py(tick) + 4, 12, 'right');
   }
-  for (const tick of ticksOf(xLow, xHigh, 6)) write(showX(scale.logX ? 10 ** tick : tick), px(tick), bottom + 20, 12, 'center');
+  const ticks = ticksOf(xLow, xHigh, 6).filter((tick) => !scale.isWhole || scale.logX || Number.isInteger(tick));
+  for (const tick of ticks) write(showX(scale.logX ? 10 ** tick : tick), px(tick), bottom + 20, 12, 'center');
   context.save();
   context.beginPath();
   context.rect(left, top, width - left - right, shown);
