@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -148,6 +149,8 @@ bool asks_for(const CLI::App& app, const std::string& command) {
 
 int command_main(int argc, char** argv, const Commands& commands) {
   open_standard_streams();
+  // Output that grows beyond `ulimit -f` fails as on a full disk, and does not end a run.
+  std::signal(SIGXFSZ, SIG_IGN);
   install_last_words([] { return report_error(current_error()); });
   try {
     return flushed(run(argc, argv, commands));

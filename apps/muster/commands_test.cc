@@ -106,6 +106,13 @@ TEST(Command, WrongWordsEndWithTwoAndAHint) {
   EXPECT_THAT(muster("run --workers=0 -- true").text, HasSubstr("at least 1"));
 }
 
+TEST(Command, ContradictoryBoundsOfWorkersAreNamed) {
+  EXPECT_THAT(muster("run --workers=4:2 -- true").text,
+              HasSubstr("--workers is '4:2': the minimum is larger than the maximum"));
+  EXPECT_THAT(muster("run --workers=0:3 -- true").text,
+              HasSubstr("--workers is '0:3': the minimum is 0, but the chief must be left"));
+}
+
 TEST(Command, ServeSaysWhatIsWrongBeforeLibTorchIsLoaded) {
   for (const char* arguments : {"serve", "serve model --port=65536", "serve model --name=a/b",
                                 "serve model --max-batch-size=0", "serve model --drain-time=-1"}) {

@@ -98,8 +98,11 @@ void set_workers(const std::string& text, launch::RunOptions& run) {
   const auto least = parse_int(bounds.front()), most = parse_int(bounds.back());
   const bool in_range = least && most && *least >= 0 && *most <= kMost && bounds.size() <= 2;
   if (!in_range || (bounds.size() == 2 && (*least < 1 || *least > *most))) {
+    std::string why;
+    if (in_range && *least > *most) why = ": the minimum is larger than the maximum";
+    if (in_range && *least < 1) why = ": the minimum is 0, but the chief must be left";
     throw invalid_argument(
-        fmt::format("--workers is '{}'", text),
+        fmt::format("--workers is '{}'{}", text, why),
         fmt::format("pass a number of workers from 0 to {}, or MIN:MAX with 1 <= MIN <= MAX",
                     kMost));
   }

@@ -73,7 +73,7 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
     fail();
   if (nothing > 2) close(nothing);
   // A background job of a shell ignores SIGINT, but signals sent to the child must arrive.
-  for (const int number : {SIGPIPE, SIGINT, SIGTERM}) signal(number, SIG_DFL);
+  for (const int number : {SIGPIPE, SIGXFSZ, SIGINT, SIGTERM}) signal(number, SIG_DFL);
   if (spec.mask) sigprocmask(SIG_SETMASK, &*spec.mask, nullptr);
   execvpe(argv[0], argv, environment);
   fail();

@@ -4,14 +4,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "muster/base/file_descriptor.h"
+#include "muster/base/file_system.h"
+#include "muster/base/temp_directory.h"
 #include "muster/launch/exit_status.h"
 #include "muster/launch/supervise.h"
 
@@ -19,7 +25,10 @@ namespace muster::inline v0_1::launch {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 TEST(ExitStatus, ExplainsItself) {
   EXPECT_THAT(explain({.code = 138}), HasSubstr("exit code 138 (lost a peer"));
@@ -95,6 +104,33 @@ TEST(Output, TerminalShowsPassingLinesAndColour) {
   EXPECT_THAT(on_terminal(step_and_hello),
               HasSubstr("[worker 0] step 1\r\x1b[J[worker 1] hello\r\n[worker 0] step 1"));
   unsetenv("NO_COLOR");
+}
+
+// A limit of the size of files stands for a full disk.
+TEST(Output, ContinuesWhenAFullDiskHasSpaceAgainAndSaysWhatIsMissing) {
+  const TempDirectory directory;
+  const std::string path = directory / "log";
+  const FileDescriptor file(::open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  const auto before = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit all{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &all), 0);
+  internal::Output output(file.get(), file.get());
+  const auto write_line = [&](const char* text) {
+    output.line(0, "worker 0", 0, text);
+    while (output.waiting_fd(0) >= 0) output.write_some(0);
+  };
+  write_line("first");
+  const rlimit none{.rlim_cur = 1, .rlim_max = all.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
+  write_line("lost");
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &all), 0);
+  write_line("last");
+  std::signal(SIGXFSZ, before);
+  const std::string text = local_file_system().read_file(path).value();
+  EXPECT_THAT(text, StartsWith("[worker 0] first\n"));
+  EXPECT_THAT(text, Not(HasSubstr("lost")));
+  EXPECT_THAT(text, EndsWith("\n[muster] some output is missing here: its file could not grow "
+                             "(disk full, or ulimit -f)\n[worker 0] last\n"));
 }
 
 TEST(Output, EachTaskHasALineThatIsKeptUpToDate) {

@@ -145,7 +145,7 @@ class Connecting {
   Error late() const {
     return Error(
         ErrorKind::kTimeout,
-        fmt::format("{} could not connect to {} within {} s: {}",
+        fmt::format("{} could not connect to {} within {:.3g} s: {}",
                     options_.task.empty() ? "this task" : plan::readable_task(options_.task),
                     options_.address, options_.timeout_seconds, reason_),
         "see the output of the task at that address: it may have ended, have refused this one, or "

@@ -153,6 +153,8 @@ void prepare_process() {
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   // A log without a reader is not worth the run.
   std::signal(SIGPIPE, SIG_IGN);
+  // A file that grows beyond `ulimit -f` is an error of this file (EFBIG), as on a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
   install_last_words(report_current);
 }
 

@@ -47,11 +47,12 @@ struct ProgramOptions {
 //
 // All programs also have --log_format. --job-dir, which some cluster services add to the arguments,
 // means --model_dir, unless that is given or the program has a flag --job-dir. A mistake in
-// `options` (a name twice, or an unknown shared flag) is an InvalidArgument. SIGPIPE is ignored: a
-// closed stdout does not end the program. Standard output is written line by line, wherever it
-// goes. Uncaught errors of other threads, and errors where nothing can be thrown, such as the end
-// of a chief's scope, are also printed and set the exit code. In a pod of Kubeflow that asks for
-// several processes (PET_NPROC_PER_NODE), it starts them, as torchrun would.
+// `options` (a name twice, or an unknown shared flag) is an InvalidArgument. SIGPIPE and SIGXFSZ
+// are ignored: a closed stdout does not end the program, and a file beyond `ulimit -f` is an error
+// as on a full disk. Standard output is written line by line, wherever it goes. Uncaught errors of
+// other threads, and errors where nothing can be thrown, such as the end of a chief's scope, are
+// also printed and set the exit code. In a pod of Kubeflow that asks for several processes
+// (PET_NPROC_PER_NODE), it starts them, as torchrun would.
 //
 // Call it first in main(): a process with several OpenMP threads re-executes itself here (with the
 // same PID) to set GOMP_SPINCOUNT, unless that or OMP_WAIT_POLICY is set already.

@@ -1,6 +1,7 @@
 #include "tests/faults/blow.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -49,6 +50,15 @@ void cut_connections(pid_t process) {
     ::close(copy);
   }
   ::close(handle);
+}
+
+void fill_disk(pid_t process) {
+  rlimit limit{};
+  if (::prlimit(process, RLIMIT_FSIZE, nullptr, &limit) == 0) {
+    limit.rlim_cur = 1;
+    if (::prlimit(process, RLIMIT_FSIZE, &limit, nullptr) == 0) return;
+  }
+  throw from_errno(errno, "cannot limit the files of process " + std::to_string(process));
 }
 
 Brake::Brake(pid_t process)

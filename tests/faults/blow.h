@@ -24,6 +24,10 @@ inline bool strikes_itself(int blow) { return blow == kCutConnections || blow ==
 // (pidfd_getfd(2): Linux 5.6, ptrace_scope).
 void cut_connections(pid_t process);
 
+// From now on no file of another process may grow, as on a full disk (with EFBIG in place of
+// ENOSPC); processes that it starts later inherit this. For one that does not strike itself.
+void fill_disk(pid_t process);
+
 // The process stands still for nine tenths of the time, for as long as this lives.
 class Brake {
  public:

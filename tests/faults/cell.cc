@@ -73,22 +73,6 @@ Variables variables(const Cell& cell, const std::string& trigger) {
           {"FAULT_TASK", fmt::format("worker {}", speaker_of(cell))}};
 }
 
-// The last checkpoint of a run that nobody disturbed.
-const std::string& undisturbed(const std::string& transport) {
-  static std::mutex mutex;
-  static std::map<std::string, std::string> known;
-  const std::lock_guard lock(mutex);
-  std::string& bytes = known[transport];
-  if (bytes.empty()) {
-    const TempDirectory directory;
-    const Ran ran = run(command(directory / "model"), {{"MUSTER_TRANSPORT", transport}});
-    bytes = read_file(checkpoint_path(directory / "model", kLastStep));
-    if (ran.code != 0 || bytes.empty())
-      throw internal_error("the run that nobody disturbs failed: " + ran.output);
-  }
-  return bytes;
-}
-
 // Waits until none of them is alive; false when it takes too long.
 bool gone(const std::vector<pid_t>& processes) {
   const auto end = Clock::now() + kGiveUp;
@@ -203,6 +187,21 @@ std::string Cell::text() const {
 }
 
 bool Cell::possible() const { return victim != "launcher" || !strikes_itself(signal); }
+
+const std::string& undisturbed(const std::string& transport) {
+  static std::mutex mutex;
+  static std::map<std::string, std::string> known;
+  const std::lock_guard lock(mutex);
+  std::string& bytes = known[transport];
+  if (bytes.empty()) {
+    const TempDirectory directory;
+    const Ran ran = run(command(directory / "model"), {{"MUSTER_TRANSPORT", transport}});
+    bytes = read_file(checkpoint_path(directory / "model", kLastStep));
+    if (ran.code != 0 || bytes.empty())
+      throw internal_error("the run that nobody disturbs failed: " + ran.output);
+  }
+  return bytes;
+}
 
 const std::vector<std::string>& phases() {
   static const std::vector<std::string> all = {"start",    "join",   "connect", "build",

@@ -31,6 +31,9 @@ struct Measured {
   std::vector<std::string> broken;
 };
 
+// The last checkpoint of a run of these two workers that nobody disturbed.
+const std::string& undisturbed(const std::string& transport);
+
 // In the order in which a run reaches them.
 const std::vector<std::string>& phases();
 // No cell may take longer, in seconds. The longest is a task that stands still: 6 s of silence

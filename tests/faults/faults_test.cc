@@ -1,9 +1,10 @@
-// A few cells of the fault table; ./dev check runs them all.
+// A few cells of the fault tables; ./dev check runs them all.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
 #include <atomic>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -13,6 +14,7 @@
 #include "tests/end_to_end/program.h"
 #include "tests/faults/blow.h"
 #include "tests/faults/cell.h"
+#include "tests/faults/node_cell.h"
 
 namespace muster::testing {
 namespace {
@@ -40,7 +42,6 @@ const std::vector<Cell>& cells() {
                                         {SIGTERM, "worker", "input", "tcp"},
                                         {SIGTERM, "chief", "export", "shared_memory"},
                                         {SIGTERM, "chief", "end", "tcp"},
-                                        {SIGTERM, "launcher", "start", "tcp"},
                                         {SIGKILL, "launcher", "build", "shared_memory"}};
   return all;
 }
@@ -60,13 +61,18 @@ std::string broken(const Cell& cell) {
 
 TEST(Faults, EndInTimeNameTheVictimAndResumeToTheSameBits) {
   constexpr size_t kAtOnce = 4;
+  std::vector<std::function<std::string()>> all;
+  for (const Cell& cell : cells()) all.emplace_back([&cell] { return broken(cell); });
+  for (const NodeCell& cell :
+       {NodeCell{SIGTERM, "rendezvous", "step"}, NodeCell{kDiskFull, "launcher", "step"}})
+    all.emplace_back([cell] { return strike(cell).broken; });
   std::atomic<size_t> next = 0;
   std::mutex mutex;  // arguments of gtest
   std::vector<std::jthread> threads;
   for (size_t i = 0; i < kAtOnce; ++i) {
     threads.emplace_back([&] {
-      for (size_t own = next++; own < cells().size(); own = next++) {
-        const std::string text = broken(cells()[own]);
+      for (size_t own = next++; own < all.size(); own = next++) {
+        const std::string text = all[own]();
         const std::lock_guard lock(mutex);
         EXPECT_EQ(text, "");
       }

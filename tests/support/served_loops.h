@@ -36,7 +36,7 @@ struct Tasks {
   int servers = 1;
   ParameterServerOptions servers_options = {};
   ScopeOptions scope = {};
-  std::function<bool(int rank)> cancelled = {};  // of each worker
+  std::function<bool(int rank)> cancelled = {};  // of each worker, and of servers: -1
 };
 
 // Every task of such a cluster enters the scope and does `body`.
@@ -47,7 +47,7 @@ inline void run_cluster(const Tasks& tasks, const std::function<void(const Task&
     ScopeOptions options = tasks.scope;
     options.environment =
         rank >= 0 ? cluster.environment(rank) : cluster.server_environment(task - tasks.workers);
-    options.cancelled = [&, rank] { return rank >= 0 && tasks.cancelled && tasks.cancelled(rank); };
+    options.cancelled = [&, rank] { return tasks.cancelled && tasks.cancelled(rank); };
     const auto strategy = parameter_server(tasks.servers_options);
     const auto scope = strategy->scope(options);
     body({.rank = rank, .strategy = strategy, .scope = scope, .environment = *options.environment});

@@ -17,6 +17,8 @@ namespace muster::inline v0_1::launch::internal {
 namespace {
 
 constexpr std::size_t kFullQueue = 1024 * 1024;
+constexpr std::string_view kGap =
+    "[muster] some output is missing here: its file could not grow (disk full, or ulimit -f)\n";
 // After POLLOUT a write of this much to a pipe never blocks.
 constexpr std::size_t kSafeWrite = 4096;
 constexpr std::array kColors = {36, 33, 35, 32, 34, 96, 93, 95, 92, 94};
@@ -131,6 +133,7 @@ void Output::show_block(int index) {
 void Output::line(int index, std::string_view prefix, int color, std::string_view text) {
   Stream& target = stream(index);
   if (target.closed) return;
+  if (target.gap) add_gap(target);
   if (json_) {
     target.queue += as_json(index, prefix, text);
     return;
@@ -166,8 +169,10 @@ void Output::write_some(int index) {
   const ssize_t done = write(target.fd, target.queue.data() + target.written, count);
   if (done < 0) {
     if (errno != EINTR && errno != EAGAIN) {
-      // The reader is gone. Training continues, because it is worth more than its log.
-      target.closed = true;
+      // Training continues, because it is worth more than its log. A disk may have space again
+      // later; a reader that is gone does not return.
+      target.gap = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
+      target.closed = !target.gap;
       target.queue.clear();
       target.written = 0;
     }
@@ -180,6 +185,16 @@ void Output::write_some(int index) {
   } else if (target.written > kFullQueue) {
     target.queue.erase(0, target.written);
     target.written = 0;
+  }
+}
+
+void Output::add_gap(Stream& target) {
+  target.gap = false;
+  target.queue += '\n';  // the line before may be cut
+  if (json_) {
+    target.queue += nlohmann::json{{"message", kGap.substr(0, kGap.size() - 1)}}.dump() + "\n";
+  } else {
+    target.queue += kGap;
   }
 }
 

@@ -61,11 +61,14 @@ class Output {
     bool terminal = false;
     bool color = false;
     bool closed = false;  // the reader is gone; further bytes are dropped
+    bool gap = false;     // bytes were dropped, because a disk was full
     std::string queue{};
     std::size_t written = 0;
   };
 
   Stream& stream(int index);
+  // Says that bytes were dropped.
+  void add_gap(Stream& target);
   void hide_block();
   void show_block(int index);
   std::string prefixed(const Stream& target, std::string_view prefix, int color,

@@ -61,6 +61,13 @@ void ServedLoop::begin() {
   if (!serves()) Loop::begin();
 }
 
+void ServedLoop::run(const RunOptions& options, const std::function<void(size_t)>& body,
+                     const std::function<int64_t(size_t)>& rows,
+                     const std::function<const Batch*(size_t)>& batch) {
+  Loop::run(options, body, rows, batch);
+  save_for_servers();
+}
+
 bool ServedLoop::serve(const std::function<void(const Batch&)>& call) {
   served_ = call;
   if (!serves()) return false;
@@ -299,6 +306,13 @@ void ServedLoop::save_last() {
   LastSave last = *last_save_;
   last.options.max_failed_saves = 0;
   (void)save(last.model_dir, last.options, {});
+}
+
+void ServedLoop::save_for_servers() {
+  if (!built() || !first().is_chief() || !last_save_ || first().accumulated() > 0) return;
+  if (should_stop() || !run_of(first()).save_wanted()) return;
+  if (!save(last_save_->model_dir, last_save_->options, {}).saved) return;
+  log::info(fmt::format("saved at step {} for a server that was asked to stop", step_));
 }
 
 bool ServedLoop::restore(const std::string& model_dir) {

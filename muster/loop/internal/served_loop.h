@@ -19,6 +19,9 @@ class ServedLoop final : public Loop {
   using Loop::Loop;
 
   void begin() override;
+  void run(const RunOptions& options, const std::function<void(size_t)>& body,
+           const std::function<int64_t(size_t)>& rows,
+           const std::function<const Batch*(size_t)>& batch) override;
   bool serve(const std::function<void(const Batch&)>& call) override;
   void end_training(bool by_program) override;
   void find_place() override;
@@ -64,6 +67,8 @@ class ServedLoop final : public Loop {
   // The chief saves what was made since the program saved last, where it does; one that had no
   // batch, where it restored from.
   void save_last();
+  // The chief saves as the program saved last, if a server that was asked to stop waits for it.
+  void save_for_servers();
   // Throws InvalidArgument where what the workers have made, or have left, is lost. `has_read`:
   // whether the program has looked for batches.
   void refuse_to_lose(bool has_read) const;

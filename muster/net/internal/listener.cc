@@ -79,8 +79,8 @@ Listener Listener::at(const std::string& address) {
   const std::string host =
       is_loopback(wanted.host) || is_own_address(wanted.host) ? wanted.host : "0.0.0.0";
   return {host, wanted.port, address,
-          "another process listens on this port: stop it, or give the task another port in "
-          "TF_CONFIG"};
+          "another process listens on this port, perhaps the same task, started twice: stop it, or "
+          "choose another port in TF_CONFIG, or for --rendezvous, on all machines"};
 }
 
 int Listener::add(int family, const void* address, unsigned bytes) {

@@ -126,7 +126,7 @@ ProvedServer prove_to_server(MessageSocket& socket, const cluster::Job& job,
   const Side other = side_of(*answer);
   const std::string challenge = join_fields(*answer);
   const auto refuse = [&](const std::string& why) {
-    return invalid_argument(is_refused(server, other.job_id, job.id, why), kGiveTheSameJob);
+    return invalid_argument(is_refused(server, other.job_id, job.id, why), hint_of_refusal(why));
   };
   const bool proved = same_secret(shown, proof(job, "accepted", hello, challenge));
   if (!proved || is_of_another_job(job, other)) {
