@@ -20,7 +20,7 @@ TEST(ElasticScenario, FindsABarrierThatOpensEarly) {
 }
 
 TEST(ElasticScenario, FindsAGroupThatDropsTheStepsOfASurvivor) {
-  expect_failure(ElasticScenario({.chief_gives = true}), 500,
+  expect_failure(ElasticScenario({.chief_gives = true}), 3000,
                  HasSubstr("no step of a member of the last group is lost"));
 }
 
@@ -37,6 +37,16 @@ TEST(ElasticScenario, FindsACoordinatorThatIgnoresLostConnections) {
 TEST(ElasticScenario, FindsAGroupThatIgnoresNewcomers) {
   expect_failure(ElasticScenario({.ignores_newcomers = true}), 200,
                  HasSubstr("a group ends after the step in which a worker has come"));
+}
+
+TEST(ElasticScenario, FindsATaskThatIsAskedToStopAndGoesOn) {
+  expect_failure(ElasticScenario({.stays = true}), 200,
+                 HasSubstr("a task that is asked to stop makes one step at most"));
+}
+
+TEST(ElasticScenario, FindsAWorkerWithAnotherModel) {
+  expect_failure(ElasticScenario({.coordinator = {.takes_any_model = true}}), 200,
+                 HasSubstr("no worker with another model makes a step"));
 }
 
 }  // namespace
