@@ -298,7 +298,10 @@ class ElasticWorld : private GroupStage {
     if (member.remembered.chief != steps.front().chief)
       member.remembered = {.chief = steps.front().chief};
     int donor = internal::find_donor(steps);
-    if (donor >= 0 && planted_.chief_gives && steps.front().epoch >= 0) donor = 0;
+    for (size_t i = 0; donor >= 0 && planted_.least_gives && i < steps.size(); ++i) {
+      if (steps[i].epoch >= 0 && steps[i].step < steps[static_cast<size_t>(donor)].step)
+        donor = static_cast<int>(i);
+    }
     ElasticState state;
     if (donor >= 0) {
       state = state_in(all[static_cast<size_t>(donor)]);

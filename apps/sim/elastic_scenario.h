@@ -21,7 +21,7 @@ class ElasticScenario : public Scenario {
   // What tests of the simulator plant.
   struct Planted {
     PlantedCoordinator coordinator{};
-    bool chief_gives = false;        // the state of the chief counts, although others have more
+    bool least_gives = false;        // the state with the fewest steps counts
     bool reads_on = false;           // the examples of a dropped step are not read again
     bool ignores_newcomers = false;  // no group ends for a worker that comes
     bool stays = false;              // a task that is asked to stop goes on

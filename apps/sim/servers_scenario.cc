@@ -164,7 +164,7 @@ class ServersWorld : private ServersStage {
   }
 
   void save(Session& session) {
-    auto cut = session.run.read_for_checkpoint();
+    auto cut = session.run.read_for_checkpoint(/*later=*/false);
     hear(0);
     const Tensor counts = ServedCounts::counts(cut.tensors, servers());
     int64_t counted = 0, seen = 0;
