@@ -105,8 +105,9 @@ class ElasticWorld : private GroupStage {
     std::optional<ElasticState> begins{};
     std::map<int64_t, std::set<int>> come{};  // by step
     std::map<int64_t, ElasticState> made{};   // by step
-    std::optional<int64_t> last{};            // the step after which it ends for newcomers
-    bool broken = false;                      // collectives of its members find no connection
+    std::set<int64_t> talks{};  // steps after which members agree who leaves, and who may join
+    bool newcomers = false;     // the chief has told the members of some
+    bool broken = false;        // collectives of its members find no connection
   };
   using GroupId = std::pair<size_t, int64_t>;
 
@@ -141,7 +142,7 @@ class ElasticWorld : private GroupStage {
         if (stage_.over()) return;
         if (const auto failure = client ? client->first_failure() : std::nullopt)
           member.run.note_failure(*failure);
-        if (!member.run.goes_on_after(error)) throw;
+        if (task(rank).asked || !member.run.goes_on_after(error)) throw;
         note(fmt::format("{} continues: {}", name_of(rank), error.message()));
         // The batches of a step that was not made are read again.
         if (planted_.reads_on && client) member.state.next = member.reads_next;
@@ -186,29 +187,47 @@ class ElasticWorld : private GroupStage {
       for (const std::string& one : split(ranks, ',')) group.ranks.push_back(std::stoi(one));
       note(fmt::format("group {} of coordinator {} has the ranks {}", id.second, id.first, ranks));
     }
-    member.run.begin_group(client.epoch(), {ranks});
+    std::vector<std::string> names;
+    for (const int one : group.ranks) names.push_back(name_of(one));
+    const bool was_here = member.run.has_made_steps();
+    member.run.begin_group(client.epoch(), names);
     in_group_[rank] = id;
+    meet(rank, client, group, member, was_here);
+    if (stage_.over()) return true;
+    client.declare_model({task(rank).differs ? "w float32[4]" : "w float32[3]"});
     ElasticState state = begin_state(rank, client, group, member);
     if (stage_.over()) return true;
     member.remembered.epoch = member.run.epoch();
     member.remembered.step = state.step;
     member.state = state;
+    bool must_leave = false;
     while (state.step < setting_.last_step) {
       client.report(plan::Phase::kTraining, state.step);
       member.reads_next = state.next + std::ssize(group.ranks);
       process.sleep_for(from_seconds(stage_.simulated.uniform(0.1, 1.5)));
       if (stage_.over()) return true;
+      require(!must_leave, "a task that is asked to stop makes one step at most");
+      must_leave = task(rank).asked;
+      if (must_leave && !planted_.stays) group.talks.insert(state.step + 1);
       if (rank == 0 && coordinator().newcomers() > 0) {
-        require(!group.last, "a group ends after the step in which a worker has come");
-        group.last = state.step + 1;
+        require(!std::exchange(group.newcomers, true),
+                "a group ends after the step in which a worker has come");
+        group.talks.insert(state.step + 1);
       }
       make_step(rank, process, client, id, group, state);
       if (stage_.over()) return true;
+      member.run.keep_newcomers();
       member.remembered.step = state.step;
       member.state = state;
       const bool is_last = state.step == setting_.last_step;
       if (rank == 0 && (state.step % setting_.save_every == 0 || is_last)) save(state);
-      if (!is_last && group.last == state.step && !planted_.ignores_newcomers) break;
+      if (is_last || !group.talks.contains(state.step)) continue;
+      const Next next = agree(rank, client, group, member);
+      if (stage_.over()) return true;
+      if (next == Next::kStep) continue;
+      if (next == Next::kRegroup) break;
+      leave(rank, client, state, next);
+      return true;
     }
     client.last_barrier();
     client.done();
@@ -218,6 +237,50 @@ class ElasticWorld : private GroupStage {
     note(fmt::format("{} is done", name_of(rank)));
     if (rank == 0) (void)coordinator().wait_until_drained(10);
     return true;
+  }
+
+  // As JoinedCluster lets the members meet: who was in a group before.
+  void meet(int rank, CoordinatorClient& client, const Group& group, Member& member,
+            bool was_here) {
+    const std::vector<json> all = gather(rank, client, group, "was here", was_here);
+    if (stage_.over()) return;
+    std::vector<bool> were_here;
+    for (const json& one : all) were_here.push_back(one.get<bool>());
+    const auto place = std::ranges::find(group.ranks, rank) - group.ranks.begin();
+    member.run.meet(were_here, static_cast<int>(place));
+  }
+
+  // As RunDriver::agree_on_next().
+  enum class Next { kStep, kRegroup, kLeave, kEnd };
+  Next agree(int rank, CoordinatorClient& client, Group& group, const Member& member) {
+    const std::string mine = task(rank).asked                             ? "signal"
+                             : rank == 0 && coordinator().newcomers() > 0 ? "newcomers"
+                                                                          : "";
+    std::vector<std::string> all;
+    for (const json& one : gather(rank, client, group, "elastic", mine))
+      all.push_back(one.get<std::string>());
+    if (stage_.over() || all.front() == "signal") return Next::kEnd;
+    const auto leaving = std::ranges::count(all, "signal");
+    if (leaving == 0) {
+      const bool regroups = std::ranges::count(all, "newcomers") > 0;
+      return regroups && !planted_.ignores_newcomers ? Next::kRegroup : Next::kStep;
+    }
+    if (!member.run.can_spare(static_cast<int>(leaving))) return Next::kEnd;
+    group.newcomers = false;  // they join the next group, which begins without those that leave
+    return mine == "signal" ? Next::kLeave : Next::kStep;
+  }
+
+  // It was asked to stop: alone, or the run ends, and is started again.
+  void leave(int rank, CoordinatorClient& client, const ElasticState& state, Next next) {
+    if (next == Next::kLeave) {
+      client.fail(ErrorKind::kCancelled, "it was asked to stop");
+    } else {
+      if (rank == 0 && state.step > saved_.step) save(state);
+      client.last_barrier();
+      client.done();
+      if (rank == 0) (void)coordinator().wait_until_drained(10);
+    }
+    note(fmt::format("{} has left, as it was asked to, after step {}", name_of(rank), state.step));
   }
 
   // The state that the group begins with, as continue_from_memory() finds it.
@@ -235,7 +298,10 @@ class ElasticWorld : private GroupStage {
     if (member.remembered.chief != steps.front().chief)
       member.remembered = {.chief = steps.front().chief};
     int donor = internal::find_donor(steps);
-    if (donor >= 0 && planted_.chief_gives && steps.front().epoch >= 0) donor = 0;
+    for (size_t i = 0; donor >= 0 && planted_.least_gives && i < steps.size(); ++i) {
+      if (steps[i].epoch >= 0 && steps[i].step < steps[static_cast<size_t>(donor)].step)
+        donor = static_cast<int>(i);
+    }
     ElasticState state;
     if (donor >= 0) {
       state = state_in(all[static_cast<size_t>(donor)]);
@@ -285,6 +351,7 @@ class ElasticWorld : private GroupStage {
     // A worker that the others have given up may hear late that a step was made.
     require(id >= active_ || std::ranges::count(groups_[active_].ranks, rank) == 0,
             "no member of the newest group makes a step of an earlier one");
+    require(!task(rank).differs, "no worker with another model makes a step");
     active_ = std::max(active_, id);
     last_epoch_ = active_.second;
     state.train(state.next, std::ssize(group.ranks));
@@ -314,7 +381,7 @@ class ElasticWorld : private GroupStage {
 }  // namespace
 
 std::vector<Fault> ElasticScenario::faults(uint64_t seed) const {
-  return group_faults(derive_key(seed, {id_of("elastic"), id_of("faults")}));
+  return group_faults(derive_key(seed, {id_of("elastic"), id_of("faults")}), /*elastic=*/true);
 }
 
 std::string ElasticScenario::run(uint64_t seed, const std::vector<Fault>& faults,

@@ -6,7 +6,9 @@
 // Laws: all members of a group begin with one state, and no step of a member of the last group is
 // lost while the chief lives; each example is in the weights once; only members of the newest group
 // make steps that count, and these are made once, in order; a group ends after the step in which a
-// worker has come; no wait is longer than its bound; the run ends.
+// worker has come; a task that is asked to stop makes one more step at most, and the others
+// continue; a worker whose model differs makes none; no wait is longer than its bound; the run
+// ends.
 #pragma once
 
 #include "apps/sim/group_stage.h"
@@ -19,9 +21,10 @@ class ElasticScenario : public Scenario {
   // What tests of the simulator plant.
   struct Planted {
     PlantedCoordinator coordinator{};
-    bool chief_gives = false;        // the state of the chief counts, although others have more
+    bool least_gives = false;        // the state with the fewest steps counts
     bool reads_on = false;           // the examples of a dropped step are not read again
     bool ignores_newcomers = false;  // no group ends for a worker that comes
+    bool stays = false;              // a task that is asked to stop goes on
   };
   ElasticScenario() = default;
   explicit ElasticScenario(Planted planted) : planted_(planted) {}

@@ -3,16 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
-#include "apps/sim/stage.h"
+#include "apps/sim/disk_stage.h"
 #include "apps/sim/trained_state.h"
 #include "muster/base/error.h"
 #include "muster/base/random.h"
-#include "muster/base/simulated_disk.h"
 #include "muster/checkpoint/manager.h"
 #include "muster/estimator/estimator.h"
 #include "muster/estimator/run_end.h"
@@ -40,6 +39,8 @@ enum EvaluatorFault {
   kAnEvaluatorIsCutOff,
   kSharedDiskFails,
   kSharedDiskIsSlow,
+  kSharedDiskIsFull,
+  kPowerIsCut,
   kTheDateJumps,
   kEvaluatorFaults
 };
@@ -104,14 +105,13 @@ class RenewingClock : public Clock {
   TimePoint renewed_{};
 };
 
-class EvaluatorWorld {
+class EvaluatorWorld : private DiskStage {
  public:
   EvaluatorWorld(uint64_t seed, const std::vector<Fault>& faults,
                  const EvaluatorScenario::Planted& planted, Trace& trace)
-      : setting_(seed),
+      : DiskStage(seed, trace),
+        setting_(seed),
         planted_(planted),
-        stage_(seed, trace),
-        disk_(stage_.simulated, [this](const std::string& line) { note(line); }),
         evaluators_(static_cast<size_t>(setting_.evaluators)) {
     stage_.after(stage_.simulated.uniform(0, 4), [this] { start_chief(); });
     for (size_t i = 0; i < evaluators_.size(); ++i)
@@ -129,33 +129,11 @@ class EvaluatorWorld {
       return trained_ && !chief_.alive && std::ranges::none_of(evaluators_, &Task::alive);
     });
     if (stage_.broken().empty()) check_end();
-    for (const auto& files : mounts_) files->kill();
-    stage_.end();
+    end_stage();
     return stage_.broken();
   }
 
  private:
-  // A task of the run, and the process that it has now.
-  struct Task {
-    Stage::Process* process = nullptr;
-    SimulatedDisk::Mount* files = nullptr;
-    bool alive = false;
-    bool struck = false;  // by a fault, at any time
-  };
-
-  void note(const std::string& line) {
-    if (stage_.keeps_trace()) stage_.note(line);
-  }
-
-  Stage::Process& come_to_life(Task& task) {
-    Stage::Process& process = stage_.make_process();
-    mounts_.push_back(disk_.mount(process));
-    task.process = &process;
-    task.files = mounts_.back().get();
-    task.alive = true;
-    return process;
-  }
-
   void strike(const Fault& fault) {
     const TimePoint until = stage_.simulated.now() + from_seconds(fault.amount);
     const bool at_chief = fault.kind <= kChiefIsCutOff;
@@ -168,6 +146,15 @@ class EvaluatorWorld {
       case kSharedDiskIsSlow:
         doubted_ = true;
         return disk_.slow_until(until, 200);
+      case kSharedDiskIsFull:
+        doubted_ = true;
+        return disk_.fill_until(until);
+      case kPowerIsCut:
+        // The journal of a run that has ended is not synced, nor are leases.
+        if (trained_) return;
+        doubted_ = true;
+        chief_.struck = true;
+        return cut_power();
       case kTheDateJumps:
         // A lease that looks old when it is seen for the first time does not count.
         doubted_ = true;
@@ -186,35 +173,17 @@ class EvaluatorWorld {
     }
   }
 
-  // Runs `body` as the task's process; `again` starts another one where it is called for.
-  void start(Task& task, const std::string& name, std::function<void(Stage::Process&)> body,
-             std::function<void()> again) {
-    Stage::Process& process = come_to_life(task);
-    stage_.start(
-        process, [this, &task, &process, name, body = std::move(body), again = std::move(again)] {
-          note(fmt::format("process {}: {} begins", process.number(), name));
-          try {
-            body(process);
-          } catch (const Error& error) {
-            note(fmt::format("process {}: {} ends: {}", process.number(), name, error.message()));
-          }
-          task.alive = false;
-          if (!stage_.over()) again();
-        });
-  }
-
   // --- the chief ---
 
   void start_chief() {
     start(
-        chief_, "the chief", [this](Stage::Process& process) { train(process); },
+        chief_, "the chief", [this](auto& process, auto& files) { train(process, files); },
         [this] {
           if (!trained_) stage_.after(stage_.simulated.uniform(0.5, 8), [this] { start_chief(); });
         });
   }
 
-  void train(Stage::Process& process) {
-    SimulatedDisk::Mount& mount = *chief_.files;
+  void train(Stage::Process& process, SimulatedDisk::Mount& mount) {
     const auto planted = planted_.chief_files ? planted_.chief_files(mount) : nullptr;
     FileSystem& files = planted != nullptr ? *planted : mount;
     RenewingClock clock(process);
@@ -266,6 +235,8 @@ class EvaluatorWorld {
       manager.save(state.checkpoint());
       if (mount.killed()) return;
       saved_ = std::max(saved_, state.step);
+      // An evaluator that has evaluated keeps what comes.
+      if (!evaluated_.empty()) wanted_.insert(state.step);
       note(fmt::format("step {} is saved", state.step));
     }
     if (!link.hand_over(state.step) || !link.await_last({""}, state.step, {})) {
@@ -289,15 +260,14 @@ class EvaluatorWorld {
   void start_evaluator(size_t i) {
     start(
         evaluators_[i], fmt::format("evaluator {}", i),
-        [this, i](Stage::Process& process) { evaluate(i, process); },
+        [this, i](auto& process, auto& files) { evaluate(i, process, files); },
         [this, i] {
           if (!trained_)
             stage_.after(stage_.simulated.uniform(0.5, 8), [this, i] { start_evaluator(i); });
         });
   }
 
-  void evaluate(size_t i, Stage::Process& process) {
-    SimulatedDisk::Mount& mount = *evaluators_[i].files;
+  void evaluate(size_t i, Stage::Process& process, SimulatedDisk::Mount& mount) {
     RenewingClock clock(process);
     RunConfig config;
     config.model_dir = kEvaluatedDir;
@@ -314,13 +284,13 @@ class EvaluatorWorld {
           throw internal_error("the simulation calls no model", "a fault of the simulation");
         },
         config);
-    const std::vector<EvalSpec> specs = {{.input_fn = []() -> Dataset {
-                                            throw internal_error("the simulation reads no data",
-                                                                 "a fault of the simulation");
-                                          },
-                                          .start_delay_secs = Seconds(0),
-                                          .throttle_secs = Seconds(setting_.throttle),
-                                          .every_checkpoint = setting_.every_checkpoint}};
+    const std::vector<EvalSpec> specs = {
+        {.input_fn = []() -> Dataset {
+           throw internal_error("the simulation reads no data", "a fault of the simulation");
+         },
+         .start_delay_secs = Seconds(0),
+         .throttle_secs = Seconds(setting_.throttle),
+         .every_checkpoint = setting_.every_checkpoint && !planted_.skips_checkpoints}};
     EvaluatorTask task(estimator, specs,
                        setting_.knows_last_step ? std::optional(setting_.last_step) : std::nullopt,
                        {.evaluate =
@@ -374,18 +344,24 @@ class EvaluatorWorld {
     };
     if (!has(setting_.last_step))
       return stage_.fail("the last checkpoint is evaluated before the chief ends");
+    if (!setting_.every_checkpoint || doubted_ || chief_.struck ||
+        std::ranges::any_of(evaluators_, &Task::struck))
+      return;
+    for (const int64_t step : wanted_) {
+      if (evaluated_[step] == 0)
+        return stage_.fail(
+            fmt::format("every checkpoint is evaluated; that of step {} was not", step));
+    }
   }
 
   const EvaluatorSetting setting_;
   const EvaluatorScenario::Planted& planted_;
-  Stage stage_;
-  SimulatedDisk disk_;
-  std::deque<std::unique_ptr<SimulatedDisk::Mount>> mounts_;
   Task chief_;
   std::vector<Task> evaluators_;
   bool trained_ = false, has_earlier_ = false;
   int64_t saved_ = 0;
   std::map<int64_t, int> evaluated_;  // how often, by step
+  std::set<int64_t> wanted_{};        // steps that an evaluator of every checkpoint evaluates
   bool doubted_ = false;              // leases may have counted for nothing
 };
 
@@ -421,6 +397,12 @@ std::vector<Fault> EvaluatorScenario::faults(uint64_t seed) const {
         break;
       case kSharedDiskIsSlow:
         fault.text = fmt::format("the disk is 200 times slower for {:.1f} s", fault.amount);
+        break;
+      case kSharedDiskIsFull:
+        fault.text = fmt::format("the disk is full for {:.1f} s", fault.amount);
+        break;
+      case kPowerIsCut:
+        fault.text = "the machine loses its power";
         break;
       default:
         fault.text = fmt::format("the date jumps by {:.0f} s", fault.amount);

@@ -24,7 +24,8 @@ class EvaluatorScenario : public Scenario {
   struct Planted {
     // A wrong file system around that of the chief.
     std::function<std::unique_ptr<FileSystem>(FileSystem&)> chief_files{};
-    bool hands_over_early = false;  // the chief says before its last step that it makes no more
+    bool hands_over_early = false;   // the chief says before its last step that it makes no more
+    bool skips_checkpoints = false;  // an evaluator takes the newest checkpoint, and not each one
   };
   EvaluatorScenario() = default;
   explicit EvaluatorScenario(Planted planted) : planted_(std::move(planted)) {}

@@ -39,5 +39,10 @@ TEST(EvaluatorScenario, FindsAChiefThatHandsOverEarly) {
                  HasSubstr("an evaluator ends only after the last step is saved"));
 }
 
+TEST(EvaluatorScenario, FindsAnEvaluatorThatSkipsCheckpoints) {
+  expect_failure(EvaluatorScenario({.skips_checkpoints = true}), 200,
+                 HasSubstr("every checkpoint is evaluated"));
+}
+
 }  // namespace
 }  // namespace muster::sim

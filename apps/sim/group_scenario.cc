@@ -116,7 +116,7 @@ class GroupWorld : private GroupStage {
 }  // namespace
 
 std::vector<Fault> GroupScenario::faults(uint64_t seed) const {
-  return group_faults(derive_key(seed, {id_of("group"), id_of("faults")}));
+  return group_faults(derive_key(seed, {id_of("group"), id_of("faults")}), /*elastic=*/false);
 }
 
 std::string GroupScenario::run(uint64_t seed, const std::vector<Fault>& faults,

@@ -27,7 +27,11 @@ enum GroupFault {
   kMemberDisconnects,
   kRoughNetwork,
   kDateJump,
-  kGroupFaults
+  kGroupFaults,
+  // Of elastic groups alone.
+  kMemberIsAsked = kGroupFaults,
+  kMemberComesWrong,
+  kElasticFaults
 };
 
 }  // namespace
@@ -42,7 +46,9 @@ class GroupStage::WrongCoordinator : public net::CoordinatorHandler {
   }
   net::Reply beat(const net::BeatRequest& request) override { return hide(right_.beat(request)); }
   net::Reply declare_model(const net::ModelRequest& request) override {
-    return right_.declare_model(request);
+    net::ModelRequest changed = request;
+    if (planted_.takes_any_model) changed.signature.clear();
+    return right_.declare_model(changed);
   }
   net::Reply barrier(const net::BarrierRequest& request, const net::Call& call) override {
     if (planted_.barriers_open_early && ++barriers_ % 20 == 0) return {};
@@ -115,7 +121,10 @@ void GroupStage::start_later(int rank, double least, double most) {
 void GroupStage::start(int rank) {
   Task& it = task(rank);
   if (it.alive || it.done) return;
-  it = {.process = &stage_.make_process(), .life = it.life + 1, .alive = true};
+  it = {.process = &stage_.make_process(),
+        .life = it.life + 1,
+        .alive = true,
+        .differs = it.differs_next};
   if (rank == 0) start_server();
   stage_.start(*it.process, [this, rank, life = it.life, process = it.process] {
     note(fmt::format("{} begins", name_of(rank)));
@@ -145,7 +154,8 @@ void GroupStage::start_server() {
   Coordinator& coordinator = coordinators_.emplace_back(options, process);
   net::CoordinatorHandler* handler = &coordinator;
   const PlantedCoordinator& planted = options_.planted;
-  if (planted.barriers_open_early || planted.hides_failures || planted.ignores_reports) {
+  if (planted.barriers_open_early || planted.hides_failures || planted.ignores_reports ||
+      planted.takes_any_model) {
     wrong_.push_back(std::make_unique<WrongCoordinator>(coordinator, planted));
     handler = wrong_.back().get();
   }
@@ -178,6 +188,12 @@ void GroupStage::strike(const Fault& fault) {
   }
   if (!it.alive || network_ == nullptr) return;
   switch (fault.kind) {
+    case kMemberIsAsked:
+      it.asked = true;
+      break;
+    case kMemberComesWrong:
+      it.differs_next = rank != 0;
+      [[fallthrough]];
     case kMemberDies:
       // None of its threads gets a turn any more, and its connections close.
       it.process->freeze_until(TimePoint::max());
@@ -238,12 +254,12 @@ void GroupStage::check_waits() {
   }
 }
 
-std::vector<Fault> group_faults(RandomKey key) {
+std::vector<Fault> group_faults(RandomKey key, bool elastic) {
   Random random(key);
   std::vector<Fault> faults(1 + random.uniform_below(5));
   for (Fault& fault : faults) {
     fault.at = kLastBlow * random.uniform() * random.uniform();
-    fault.kind = static_cast<int>(random.uniform_below(kGroupFaults));
+    fault.kind = static_cast<int>(random.uniform_below(elastic ? kElasticFaults : kGroupFaults));
     fault.task = static_cast<int>(random.uniform_below(12));
     fault.amount = kLongestBlow * random.uniform();
     if (fault.kind == kDateJump) fault.amount = 20'000 * (random.uniform() - 0.5);
@@ -264,6 +280,12 @@ std::vector<Fault> group_faults(RandomKey key) {
       case kRoughNetwork:
         fault.text =
             fmt::format("the network delays, loses and repeats for {:.1f} s", fault.amount);
+        break;
+      case kMemberIsAsked:
+        fault.text = rank + " is asked to stop";
+        break;
+      case kMemberComesWrong:
+        fault.text = rank + " is killed, and comes back with another model, unless it is the chief";
         break;
       default:
         fault.text = fmt::format("the date jumps by {:.0f} s", fault.amount);

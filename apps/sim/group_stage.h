@@ -26,6 +26,7 @@ struct PlantedCoordinator {
   bool barriers_open_early = false;  // now and then a barrier lets a member through at once
   bool hides_failures = false;       // members do not hear that their group has failed
   bool ignores_reports = false;      // of members that have lost a connection
+  bool takes_any_model = false;      // a worker whose model differs is not refused
 };
 
 class GroupStage {
@@ -57,6 +58,9 @@ class GroupStage {
     bool alive = false;
     std::optional<double> waits_since{};  // at a barrier
     bool done = false;                    // it has made the last step, and met all others after it
+    bool asked = false;                   // to stop
+    bool differs = false;                 // its program is another one, with another model
+    bool differs_next = false;            // that of its next process is
   };
 
   int tasks() const { return static_cast<int>(tasks_.size()); }
@@ -116,7 +120,8 @@ class GroupStage {
   Stage stage_;
 };
 
-// The faults of a seed of a group, by time.
-std::vector<Fault> group_faults(RandomKey key);
+// The faults of a seed of a group, by time. In an elastic one, tasks are also asked to stop, and
+// workers come back with another program.
+std::vector<Fault> group_faults(RandomKey key, bool elastic);
 
 }  // namespace muster::sim

@@ -9,11 +9,10 @@
 #include <set>
 #include <utility>
 
-#include "apps/sim/stage.h"
+#include "apps/sim/disk_stage.h"
 #include "apps/sim/trained_state.h"
 #include "muster/base/error.h"
 #include "muster/base/random.h"
-#include "muster/base/simulated_disk.h"
 #include "muster/checkpoint/lease.h"
 #include "muster/checkpoint/manager.h"
 #include "muster/train/checkpoint_writer.h"
@@ -89,16 +88,11 @@ struct SaveSetting {
   double step = 1;  // seconds
 };
 
-class SaveWorld {
+class SaveWorld : private DiskStage {
  public:
   SaveWorld(uint64_t seed, const std::vector<Fault>& faults, const SaveScenario::Planted& planted,
             Trace& trace)
-      : setting_(seed),
-        planted_(planted),
-        stage_(seed, trace),
-        disk_(stage_.simulated, [this](const std::string& line) {
-          if (stage_.keeps_trace()) stage_.note(line);
-        }) {
+      : DiskStage(seed, trace), setting_(seed), planted_(planted) {
     start_trainer();
     if (setting_.evaluator) start_evaluator();
     for (const Fault& fault : faults) {
@@ -116,26 +110,11 @@ class SaveWorld {
     stop_evaluator_ = true;
     stage_.run(2 * kRunEnds, [this] { return !evaluator_.alive && !trainer_.alive; });
     if (stage_.broken().empty()) save_without_faults();
-    for (const auto& files : mounts_) files->kill();
-    stage_.end();
+    end_stage();
     return stage_.broken();
   }
 
  private:
-  // A task of the run, and the process that it has now.
-  struct Task {
-    Stage::Process* process = nullptr;
-    SimulatedDisk::Mount* files = nullptr;
-    bool alive = false;
-  };
-
-  Stage::Process& come_to_life(Task& task) {
-    Stage::Process& process = stage_.make_process();
-    mounts_.push_back(disk_.mount(process));
-    task = {.process = &process, .files = mounts_.back().get(), .alive = true};
-    return process;
-  }
-
   void strike(const Fault& fault) {
     const TimePoint until = stage_.simulated.now() + from_seconds(fault.amount);
     switch (fault.kind) {
@@ -155,10 +134,7 @@ class SaveWorld {
         if (evaluator_.alive) evaluator_.process->freeze_until(until);
         break;
       case kPowerLoss:
-        for (Task* task : {&trainer_, &evaluator_}) {
-          if (task->alive) task->files->kill();
-        }
-        disk_.cut_power();
+        cut_power();
         break;
       case kDiskFull:
         disk_.fill_until(until);
@@ -180,19 +156,12 @@ class SaveWorld {
   // --- the trainer ---
 
   void start_trainer() {
-    Stage::Process& process = come_to_life(trainer_);
-    stage_.start(process, [this, &process, files = trainer_.files] {
-      stage_.note(fmt::format("process {}: the trainer begins", process.number()));
-      try {
-        train(process, *files);
-      } catch (const Error& error) {
-        stage_.note(
-            fmt::format("process {}: the trainer ends: {}", process.number(), error.message()));
-      }
-      trainer_.alive = false;
-      if (!trained_ && !stage_.over())
-        stage_.after(stage_.simulated.uniform(0.5, 5), [this] { start_trainer(); });
-    });
+    start(
+        trainer_, "the trainer", [this](auto& process, auto& files) { train(process, files); },
+        [this] {
+          if (!trained_)
+            stage_.after(stage_.simulated.uniform(0.5, 5), [this] { start_trainer(); });
+        });
   }
 
   void train(Stage::Process& process, SimulatedDisk::Mount& mount) {
@@ -279,19 +248,13 @@ class SaveWorld {
   // --- the evaluator, which evaluates every checkpoint ---
 
   void start_evaluator() {
-    Stage::Process& process = come_to_life(evaluator_);
-    stage_.start(process, [this, &process, files = evaluator_.files] {
-      stage_.note(fmt::format("process {}: the evaluator begins", process.number()));
-      try {
-        evaluate(process, *files);
-      } catch (const Error& error) {
-        stage_.note(
-            fmt::format("process {}: the evaluator ends: {}", process.number(), error.message()));
-      }
-      evaluator_.alive = false;
-      if (!stop_evaluator_ && !stage_.over())
-        stage_.after(stage_.simulated.uniform(0.5, 5), [this] { start_evaluator(); });
-    });
+    start(
+        evaluator_, "the evaluator",
+        [this](auto& process, auto& files) { evaluate(process, files); },
+        [this] {
+          if (!stop_evaluator_)
+            stage_.after(stage_.simulated.uniform(0.5, 5), [this] { start_evaluator(); });
+        });
   }
 
   void evaluate(Stage::Process& process, SimulatedDisk::Mount& mount) {
@@ -344,13 +307,12 @@ class SaveWorld {
 
   void save_without_faults() {
     Task task;
-    Stage::Process& process = come_to_life(task);
     bool saved = false;
     // The lease of an evaluator that died is silent by then.
     stage_.after(61 + 2 * kLongestFault, [&] {
-      stage_.start(process, [&] {
+      start(task, "a trainer without faults", [&](auto& process, auto& files) {
         CheckpointManager manager(
-            kModelDir, {.fs = task.files, .clock = &process, .keep_checkpoint_max = setting_.keep});
+            kModelDir, {.fs = &files, .clock = &process, .keep_checkpoint_max = setting_.keep});
         TrainedState state = resume(manager);
         for (int i = 0; i <= setting_.keep; ++i) {
           // The second look at a silent lease finds it dead.
@@ -361,7 +323,7 @@ class SaveWorld {
         saved = true;
       });
     });
-    stage_.run(3 * kRunEnds, [&] { return saved; });
+    stage_.run(3 * kRunEnds, [&] { return saved && !task.alive; });
     if (!stage_.broken().empty()) return;
     std::vector<std::string> left = disk_.names(kModelDir);
     std::erase_if(left,
@@ -376,9 +338,6 @@ class SaveWorld {
 
   const SaveSetting setting_;
   const SaveScenario::Planted& planted_;
-  Stage stage_;
-  SimulatedDisk disk_;
-  std::vector<std::unique_ptr<SimulatedDisk::Mount>> mounts_;
   Task trainer_, evaluator_;
   bool trained_ = false, stop_evaluator_ = false;
   int64_t saved_ = -1;                // the newest step of which a save has returned

@@ -1,27 +1,24 @@
-// A run on parameter servers: the real ledger (LedgerHost, StepLedger, Membership), which decides
-// which steps count, and models of the protocol around it, as WorkerRun, ShardServer and the
-// server's process have it. These three need sockets, thread pools and the machine's clock, and
-// wait inside of calls, so they do not run in simulated time.
+// A run on parameter servers: the real servers with their ledger (ps::serve(), ShardServer,
+// LedgerHost), and the real WorkerRun, ServerConnections, heartbeats and background tasks of each
+// worker, on simulated connections, threads and clock. What is a model is what lies above and
+// below: the loop of a worker's steps (RunDriver), its model, which counts examples, and TCP.
+// Checkpoints are kept by the world: no disk takes part.
 //
 // Laws: each example that a worker has seen is in the weights once, in each checkpoint; all servers
-// have the same steps in a checkpoint; no update is left out, and weights are as old as
-// max_staleness allows; the ledger refuses no request except for a loss; the run ends, with all
-// steps.
+// have the same steps in a checkpoint; weights hold no example twice, and each that their worker
+// has made; they are as old as max_staleness allows; a server that is asked to stop leaves after
+// a save; no task fails for anything but a loss; the run ends, with all steps.
 #pragma once
 
+#include "apps/sim/servers_stage.h"
 #include "apps/sim/simulation.h"
 
 namespace muster::sim {
 
 class ServersScenario : public Scenario {
  public:
-  // What tests of the simulator plant in the servers.
-  struct Planted {
-    bool applies_twice = false;    // a request that comes late or again is not recognized
-    bool forgets_on_loss = false;  // gradients of a lost worker are dropped, although they count
-  };
   ServersScenario() = default;
-  explicit ServersScenario(Planted planted) : planted_(planted) {}
+  explicit ServersScenario(PlantedServers planted) : planted_(planted) {}
 
   std::string name() const override { return "servers"; }
   std::string about() const override {
@@ -31,7 +28,7 @@ class ServersScenario : public Scenario {
   std::string run(uint64_t seed, const std::vector<Fault>& faults, Trace& trace) const override;
 
  private:
-  Planted planted_;
+  PlantedServers planted_;
 };
 
 }  // namespace muster::sim

@@ -12,18 +12,15 @@ Stage::Process& Stage::make_process() {
 }
 
 void Stage::start(Process& process, std::function<void()> body) {
-  threads_.emplace_back(
-      simulated.start(process,
-                      [this, body = std::move(body)] {
-                        try {
-                          body();
-                        } catch (const Broken& broken) {
-                          fail(broken.law);
-                        } catch (const std::exception& error) {
-                          fail(fmt::format("nothing else is thrown: {}", error.what()));
-                        }
-                      }),
-      &process);
+  simulated.start(process, [this, body = std::move(body)] {
+    try {
+      body();
+    } catch (const Broken& broken) {
+      fail(broken.law);
+    } catch (const std::exception& error) {
+      fail(fmt::format("nothing else is thrown: {}", error.what()));
+    }
+  });
 }
 
 void Stage::fail(const std::string& law) {
@@ -54,7 +51,7 @@ void Stage::end() {
   if (over_) return;
   over_ = true;
   for (Process& process : processes_) process.freeze_until(simulated.now());
-  for (auto& [thread, process] : threads_) simulated.join(thread, *process);
+  for (Process& process : processes_) simulated.join(process);
 }
 
 }  // namespace muster::sim

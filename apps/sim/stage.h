@@ -8,9 +8,7 @@
 #include <functional>
 #include <map>
 #include <string>
-#include <thread>
 #include <utility>
-#include <vector>
 
 #include "apps/sim/simulation.h"
 #include "muster/base/simulated_threads.h"
@@ -28,7 +26,7 @@ class Stage {
   using Process = SimulatedThreads::Process;
   // A place for a process, which start() starts.
   Process& make_process();
-  // Starts its main thread. A Broken that `body` throws ends the run; another exception is a broken
+  // Starts a thread of it. A Broken that `body` throws ends the run; another exception is a broken
   // law too.
   void start(Process& process, std::function<void()> body);
   // Calls `event` at that time, from the thread that runs the stage.
@@ -57,7 +55,6 @@ class Stage {
   Trace& trace_;
   SimulatedThreads::Process outside_{simulated, -1};
   std::deque<Process> processes_;
-  std::vector<std::pair<std::thread, Process*>> threads_;
   std::multimap<double, std::function<void()>> events_;
   bool over_ = false;
   std::string broken_;

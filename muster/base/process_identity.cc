@@ -10,13 +10,25 @@
 
 namespace muster::inline v0_1 {
 
-ProcessIdentity own_process() {
-  ProcessIdentity own{.process = ::getpid()};
+namespace {
+
+// "" where the system has none.
+std::string read_boot() {
   std::string boot;
   std::ifstream file("/proc/sys/kernel/random/boot_id");
+  file >> boot;
+  return boot;
+}
+
+}  // namespace
+
+ProcessIdentity own_process() {
+  // It stays as long as a process lives; the namespace of a process that forks may change.
+  static const std::string boot = read_boot();
+  ProcessIdentity own{.process = ::getpid()};
   char space[64];
   const ssize_t size = readlink("/proc/self/ns/pid", space, sizeof space);
-  if (file >> boot && size > 0)
+  if (!boot.empty() && size > 0)
     own.space = boot + " " + std::string(space, static_cast<size_t>(size));
   return own;
 }

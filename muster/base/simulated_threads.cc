@@ -14,7 +14,58 @@ SimulatedThreads::Leaver::~Leaver() {
   if (thread) thread->simulated->leave(*thread);
 }
 
-SimulatedThreads::SimulatedThreads(uint64_t seed) : random_(seed) {
+// To begin and end a thread costs as much as ten turns, most of it for its stack and its memory.
+// Thread safety: any thread.
+class SimulatedThreads::Crew {
+ public:
+  // Of the worlds that the calling thread makes: a thread stays on the CPUs of the one that began
+  // it.
+  static Crew& of_this_thread() {
+    static thread_local Crew crew;
+    return crew;
+  }
+  Crew() = default;
+  ~Crew() {
+    for (Member& member : members_) member.work.give();  // nothing: the end
+    for (Member& member : members_) member.thread.join();
+  }
+  Crew(const Crew&) = delete;
+  Crew& operator=(const Crew&) = delete;
+
+  void run(std::function<void()> body) {
+    const std::lock_guard lock(mutex_);
+    if (idle_.empty()) idle_.push_back(&members_.emplace_back());
+    Member& member = *idle_.back();
+    idle_.pop_back();
+    member.body = std::move(body);
+    if (member.thread.joinable()) return member.work.give();
+    member.thread = std::thread([this, &member] {
+      while (member.body) {
+        member.body();
+        // What it holds is released while the world is there: `body` has a turn until it is gone.
+        member.body = nullptr;
+        if (self_.thread) self_.thread->simulated->leave(*std::exchange(self_.thread, nullptr));
+        {
+          const std::lock_guard own(mutex_);
+          idle_.push_back(&member);
+        }
+        member.work.await();
+      }
+    });
+  }
+
+ private:
+  struct Member {
+    Turn work;
+    std::function<void()> body{};
+    std::thread thread{};
+  };
+  std::mutex mutex_;
+  std::list<Member> members_;
+  std::vector<Member*> idle_;
+};
+
+SimulatedThreads::SimulatedThreads(uint64_t seed) : crew_(Crew::of_this_thread()), random_(seed) {
   enter(outside_, Role::kMain);
   current_ = self_.thread;
   current_->waiting = true;
@@ -25,16 +76,21 @@ SimulatedThreads::~SimulatedThreads() {
   self_.thread = nullptr;
 }
 
-void SimulatedThreads::enter(const Process& process, Role role) {
-  if (self_.thread) return;
-  std::lock_guard lock(mutex_);
+SimulatedThreads::Thread& SimulatedThreads::add(const Process& process, Role role) {
   const std::tuple place(process.number(), role);
   const auto next = std::find_if(threads_.begin(), threads_.end(),
                                  [&](const Thread& other) { return other.place > place; });
-  self_.thread = &*threads_.emplace(next);
-  self_.thread->simulated = this;
-  self_.thread->place = place;
-  self_.thread->waits_on = &process;
+  Thread& thread = *threads_.emplace(next);
+  thread.simulated = this;
+  thread.place = place;
+  thread.waits_on = &process;
+  return thread;
+}
+
+void SimulatedThreads::enter(const Process& process, Role role) {
+  if (self_.thread) return;
+  const std::lock_guard lock(mutex_);
+  self_.thread = &add(process, role);
 }
 
 void SimulatedThreads::leave(Thread& thread) {
@@ -48,14 +104,20 @@ void SimulatedThreads::leave(Thread& thread) {
   if (next != nullptr) next->turn.give();
 }
 
-std::thread SimulatedThreads::start(Process& process, std::function<void()> body) {
-  std::thread thread([this, &process, body = std::move(body)] {
-    process.enter(Role::kMain);
-    block(process, nullptr, now(), nullptr);
+void SimulatedThreads::start(Process& process, std::function<void()> body) {
+  // It waits for its first turn from now on, whenever the system lets it begin.
+  Thread* thread = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    thread = &add(process, Role::kMain);
+    thread->waiting = true;
+    thread->until = now();
+  }
+  crew_.run([thread, body = std::move(body)] {
+    self_.thread = thread;
+    thread->turn.await();
     body();
   });
-  await_threads(process, 1);
-  return thread;
 }
 
 void SimulatedThreads::await_threads(const Process& process, int count) {
@@ -63,10 +125,9 @@ void SimulatedThreads::await_threads(const Process& process, int count) {
   entered_.wait(lock, [&] { return count <= threads_of(process); });
 }
 
-void SimulatedThreads::join(std::thread& main, const Process& process) {
+void SimulatedThreads::join(const Process& process) {
   const std::function<bool()> ended = [&] { return threads_of(process) == 0; };
   block(outside_, nullptr, TimePoint::max(), &ended);
-  main.join();
 }
 
 int64_t SimulatedThreads::threads_of(const Process& process) const {

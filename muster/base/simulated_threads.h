@@ -29,7 +29,7 @@ class SimulatedThreads {
   SimulatedThreads(const SimulatedThreads&) = delete;
   SimulatedThreads& operator=(const SimulatedThreads&) = delete;
 
-  // What a thread is to its process; a process has one thread of each role.
+  // What a thread is to its process. A process has one beater and one listener.
   enum class Role { kMain, kBeater, kListener };
 
   // The clock of a simulated process. A thread of the process that waits on it for the first time
@@ -70,11 +70,11 @@ class SimulatedThreads {
   // The date of all processes is set forward or back by this many seconds.
   void jump_wall(double seconds) { wall_jump_ += seconds; }
 
-  // Starts the main thread of a process; returns when it waits for its first turn.
-  std::thread start(Process& process, std::function<void()> body);
-  // Lets the others run until all threads of the process have ended, its main thread is one of
-  // them.
-  void join(std::thread& main, const Process& process);
+  // Starts a thread of a process, which may have several of them. It waits for its first turn when
+  // this returns. `body` throws nothing.
+  void start(Process& process, std::function<void()> body);
+  // Lets the others run until all threads of the process have ended.
+  void join(const Process& process);
   // Returns when `count` threads of the process wait for a turn, or have it. The caller keeps its
   // own.
   void await_threads(const Process& process, int count);
@@ -108,6 +108,8 @@ class SimulatedThreads {
     std::mutex* guard = nullptr;  // of what `done` reads
     const std::function<bool()>* done = nullptr;
   };
+  // The threads of the system that start() uses, one after another for many worlds.
+  class Crew;
   // Ends the part of a thread when the thread ends.
   struct Leaver {
     Thread* thread = nullptr;
@@ -115,6 +117,8 @@ class SimulatedThreads {
   };
 
   int64_t threads_of(const Process& process) const;  // that wait for a turn, or have it
+  // Adds a thread to those that take part. REQUIRES: mutex_ is held.
+  Thread& add(const Process& process, Role role);
   void enter(const Process& process, Role role);
   void leave(Thread& thread);
   bool block(const Process& process, std::unique_lock<std::mutex>* lock, TimePoint until,
@@ -126,6 +130,7 @@ class SimulatedThreads {
 
   static thread_local Leaver self_;
 
+  Crew& crew_;
   std::atomic<int64_t> now_{0};
   double wall_jump_ = 0;
   std::mt19937_64 random_;

@@ -45,16 +45,15 @@ class World {
         starts(options.tasks, 0),
         arrived(options.tasks, 0) {
     for (int rank = 0; rank < options.tasks; ++rank) processes.emplace_back(simulated, rank);
-    ticker_ = simulated.start(server_, [this] { coordinator.tick_until_ended(); });
+    simulated.start(server_, [this] { coordinator.tick_until_ended(); });
   }
 
   ~World() {
     over_ = true;
     for (SimulatedThreads::Process& process : processes) process.freeze_until(simulated.now());
-    for (size_t rank = 0; rank < threads_.size(); ++rank)
-      simulated.join(threads_[rank], processes[rank]);
+    for (SimulatedThreads::Process& process : processes) simulated.join(process);
     coordinator.end();
-    simulated.join(ticker_, server_);
+    simulated.join(server_);
   }
 
   JoinOptions join_options(int rank) {
@@ -72,8 +71,7 @@ class World {
   // client stays until the end of the world.
   void run(Body body) {
     for (int rank = 0; rank < static_cast<int>(processes.size()); ++rank) {
-      threads_.push_back(
-          simulated.start(processes[rank], [this, rank, body] { run_task(rank, body); }));
+      simulated.start(processes[rank], [this, rank, body] { run_task(rank, body); });
     }
   }
 
@@ -137,8 +135,6 @@ class World {
   }
 
   bool over_ = false;
-  std::vector<std::thread> threads_;
-  std::thread ticker_;
 };
 
 // Steps with a barrier after each, of random length; now and then a wait for a key nobody sets.

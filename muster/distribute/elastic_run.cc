@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "muster/control/coordinator_server.h"
@@ -54,10 +55,15 @@ void ElasticRun::begin_group(int64_t epoch, std::vector<std::string> tasks) {
   ended_ = tries_newcomers_ = is_newcomer_ = false;
 }
 
+bool ElasticRun::has_made_steps() const {
+  const std::lock_guard lock(mutex_);
+  return has_made_steps_;
+}
+
 void ElasticRun::meet(const std::vector<bool>& was_here, int rank) {
   const std::lock_guard lock(mutex_);
-  const auto old = std::ranges::count(was_here, true);
-  tries_newcomers_ = old > 0 && old < std::ssize(was_here);
+  // The leader is the first of each group.
+  tries_newcomers_ = was_here.front() && !std::ranges::all_of(was_here, std::identity());
   is_newcomer_ = tries_newcomers_ && !was_here[static_cast<size_t>(rank)];
 }
 
@@ -80,6 +86,7 @@ bool ElasticRun::may_refuse_newcomers(const Error& error) const {
 void ElasticRun::keep_newcomers() {
   const std::lock_guard lock(mutex_);
   tries_newcomers_ = is_newcomer_ = false;
+  has_made_steps_ = true;
 }
 
 void ElasticRun::note_failure(const plan::Failure& failure) {

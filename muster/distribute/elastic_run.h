@@ -40,7 +40,10 @@ class ElasticRun {
   void begin_joining();
   // A group has formed: its epoch, and its tasks in rank order.
   void begin_group(int64_t epoch, std::vector<std::string> tasks);
-  // For each task of it, in rank order, whether it was in a group before; `rank` is this task's.
+  // Whether this task has made a step with a group.
+  bool has_made_steps() const;
+  // For each task of it, in rank order, whether it has made steps with a group before; `rank` is
+  // this task's. A chief that has made none begins the run anew: nobody is a newcomer to it.
   void meet(const std::vector<bool>& was_here, int rank);
   // Whether the group has members that are new while others were in a group before; and whether
   // this task is one of the new members.
@@ -80,6 +83,7 @@ class ElasticRun {
   int64_t epoch_ = -1;
   bool ended_ = false;
   bool tries_newcomers_ = false, is_newcomer_ = false;
+  bool has_made_steps_ = false;
 };
 
 }  // namespace muster::inline v0_1::distribute

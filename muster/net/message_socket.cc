@@ -38,24 +38,13 @@ Steady::duration duration_of(double seconds) {
       std::chrono::duration<double>(std::clamp(seconds, 0.0, kMost)));
 }
 
-// Whether the descriptor is ready, or at its end, before `until`.
-bool ready_before(Steady::time_point until, int descriptor, short events) {
-  for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Steady::now()).count();
-    pollfd entry{.fd = descriptor, .events = events, .revents = 0};
-    const int ready = ::poll(&entry, 1, static_cast<int>(std::clamp<int64_t>(left, 0, 1 << 30)));
-    if (ready > 0) return true;
-    if (ready == 0 && left <= 0) return false;
-  }
-}
-
 // Waits for a message that has begun, as long as it moves.
 class IdleWait {
  public:
   IdleWait(const Stream& stream, double seconds)
-      : stream_(stream), most_(duration_of(seconds)), moved_(Steady::now()) {}
+      : stream_(stream), most_(duration_of(seconds)), moved_(stream.now()) {}
 
-  void note_movement() { moved_ = Steady::now(); }
+  void note_movement() { moved_ = stream_.now(); }
 
   // False when nothing has moved for the idle time.
   bool operator()(short events) {
@@ -64,11 +53,11 @@ class IdleWait {
     constexpr int kLooks = 4;
     for (;;) {
       const int before = stream_.on_their_way();
-      const auto now = Steady::now();
+      const auto now = stream_.now();
       const auto until = std::min(moved_ + most_, now + most_ / kLooks);
-      if (ready_before(until, stream_.descriptor(), events)) return true;
+      if (stream_.wait(until, events)) return true;
       if (events == POLLOUT && stream_.on_their_way() != before) note_movement();
-      if (Steady::now() >= moved_ + most_) return false;
+      if (stream_.now() >= moved_ + most_) return false;
     }
   }
 
@@ -197,7 +186,7 @@ struct MessageSocket::Impl {
   // Reads into the buffer, which is empty.
   StreamStep read_ahead() {
     if (closed) throw cancelled();
-    if (!buffer) buffer = std::make_unique<std::array<std::byte, kBufferBytes>>();
+    if (!buffer) buffer = std::make_unique_for_overwrite<std::array<std::byte, kBufferBytes>>();
     StreamStep step = stream->read(*buffer);
     count(bytes_received, step.moved);
     begin = 0;
@@ -210,7 +199,7 @@ struct MessageSocket::Impl {
     while (buffered() == 0) {
       const StreamStep step = read_ahead();
       if (!step.lost.empty()) fail(step, when_receiving());
-      if (step.moved == 0 && !ready_before(until, stream->descriptor(), step.wait)) return false;
+      if (step.moved == 0 && !stream->wait(until, step.wait)) return false;
     }
     return true;
   }
@@ -314,7 +303,8 @@ std::optional<MessageHead> MessageSocket::receive(double timeout_seconds) {
     throw internal_error(fmt::format("{} bytes of the last message of {} were not read",
                                      impl_->payload_left, impl_->options.peer));
   }
-  if (!impl_->begins_before(Steady::now() + duration_of(timeout_seconds))) return std::nullopt;
+  if (!impl_->begins_before(impl_->stream->now() + duration_of(timeout_seconds)))
+    return std::nullopt;
   return impl_->read_head();
 }
 
@@ -344,14 +334,13 @@ void MessageSocket::close() {
 }
 
 bool MessageSocket::is_over() const {
-  return impl_->closed || ready_before(Steady::now(), impl_->stream->descriptor(), POLLRDHUP);
+  return impl_->closed || impl_->stream->wait(impl_->stream->now(), POLLRDHUP);
 }
 
 void MessageSocket::part(double timeout_seconds) {
   impl_->stream->finish();
   // The end is seen before the bytes that are not read.
-  ready_before(Steady::now() + duration_of(timeout_seconds), impl_->stream->descriptor(),
-               POLLRDHUP);
+  impl_->stream->wait(impl_->stream->now() + duration_of(timeout_seconds), POLLRDHUP);
 }
 
 const std::string& MessageSocket::peer() const { return impl_->options.peer; }

@@ -255,7 +255,8 @@ TEST(Layout, KnowsWhatServersCallAPart) {
 }
 
 TEST(ThreadPool, DoesAllAndTellsTheFirstError) {
-  ThreadPool pool(3);
+  const Surroundings surroundings;
+  ThreadPool pool(3, surroundings);
   std::vector<int> done(3, 0);
   for (int round = 0; round < 20; ++round) pool.run([&](size_t member) { ++done[member]; });
   EXPECT_THAT(done, ElementsAre(20, 20, 20));

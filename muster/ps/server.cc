@@ -7,12 +7,10 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
-#include "muster/net/message_server.h"
 #include "muster/net/traffic.h"
 #include "muster/plan/activity.h"
 #include "muster/plan/failure.h"
@@ -52,9 +50,10 @@ std::optional<int64_t> staleness_at_claims(const ParameterServerOptions& options
 class Server {
  public:
   Server(const StartOptions& start, const ParameterServerOptions& options,
-         const distribute::BuildModel& build)
+         const distribute::BuildModel& build, const Surroundings& surroundings)
       : start_(start),
         options_(options),
+        surroundings_(surroundings),
         name_(plan::readable_task(start.cluster.task.name())),
         shards_(
             name_, start.seed, build,
@@ -63,13 +62,15 @@ class Server {
             },
             options.replicas_to_aggregate > 0, options.wire_dtype,
             options.shared_memory && options.wire_dtype == kFloat32,
-            PartFiles(start.model_dir, start.fs)) {
+            PartFiles(start.model_dir, start.fs), *surroundings.clock) {
     if (start.cluster.task.index == 0) {
       LedgerHost::Options ledger{.ledger = {.workers = start.cluster.num_workers,
                                             .max_staleness = staleness_at_claims(options),
                                             .aggregate = options.replicas_to_aggregate,
                                             .rejoin_timeout = options.rejoin_timeout.count()},
-                                 .heartbeat_timeout = options.heartbeat_timeout.count()};
+                                 .heartbeat_timeout = options.heartbeat_timeout.count(),
+                                 .clock = surroundings.clock};
+      ledger.look = std::max(ledger.look, surroundings.look);
       for (const auto& task : start.cluster.workers)
         ledger.tasks.push_back(plan::readable_task(task.name()));
       ledger_ = std::make_unique<LedgerHost>(std::move(ledger));
@@ -78,7 +79,7 @@ class Server {
   }
 
   void run() {
-    net::MessageServer server(
+    const Service service = surroundings_.serve(
         {.address = start_.cluster.ps_addresses[static_cast<size_t>(start_.cluster.task.index)],
          .job = start_.cluster.job,
          .task = start_.cluster.task.name(),
@@ -86,7 +87,7 @@ class Server {
          .idle_timeout_seconds = options_.idle_timeout.count(),
          .max_unproved_connections = kUnproved + kConnectionsEach * workers()},
         [this](net::MessageSocket& socket) { serve(socket); });
-    log::info(fmt::format("{} serves at {}", name_, server.address()));
+    log::info(fmt::format("{} serves at {}", name_, service.address));
     const plan::MeasureSource seen([this] { return measures(); });
     const std::optional<Error> end = wait_for_end();
     if (!end) {
@@ -102,7 +103,7 @@ class Server {
     }
     shards_.close();
     if (ledger_) ledger_->close();
-    server.stop();
+    service.stop();
     if (end) throw *end;
     if (told_to_stop()) throw stopped();
   }
@@ -110,7 +111,7 @@ class Server {
  private:
   size_t workers() const { return static_cast<size_t>(start_.cluster.num_workers); }
 
-  static double now() { return to_seconds(system_clock().now().time_since_epoch()); }
+  double now() const { return to_seconds(surroundings_.clock->now().time_since_epoch()); }
 
   // Nothing at a clean end.
   std::optional<Error> wait_for_end() {
@@ -129,7 +130,7 @@ class Server {
       }
       plan::this_activity().set_step(shards_.applied());
       if (const auto late = chief_is_gone()) return late;
-      system_clock().sleep_for(from_seconds(0.02));
+      surroundings_.clock->sleep_for(from_seconds(surroundings_.look));
     }
   }
 
@@ -203,7 +204,7 @@ class Server {
         const std::lock_guard lock(mutex_);
         if (connections_ == 0) return;
       }
-      system_clock().sleep_for(from_seconds(0.02));
+      surroundings_.clock->sleep_for(from_seconds(surroundings_.look));
     }
   }
 
@@ -368,7 +369,7 @@ class Server {
                                                     double timeout_seconds) {
     try {
       if (ledger_) return ledger_->answer({.generation = generation}, asked);
-      const auto socket = net::connect_messages({.address = start_.cluster.ps_addresses.front(),
+      const auto socket = surroundings_.connect({.address = start_.cluster.ps_addresses.front(),
                                                  .job = start_.cluster.job,
                                                  .task = start_.cluster.task.name(),
                                                  .timeout_seconds = timeout_seconds,
@@ -386,6 +387,7 @@ class Server {
 
   const StartOptions& start_;
   const ParameterServerOptions& options_;
+  const Surroundings& surroundings_;
   const std::string name_;
   std::mutex mutex_;
   std::optional<Error> failure_;
@@ -403,10 +405,10 @@ class Server {
   bool leaves_ = false;       // the chief has saved since, and goes on
   // Of the last measures().
   struct Seen {
-    double at = now();
+    double at = 0;
     int64_t updates = 0;
     net::Traffic traffic{};
-  } seen_;
+  } seen_{.at = now()};
   std::unique_ptr<LedgerHost> ledger_;  // on the first server
   ShardServer shards_;
 };
@@ -414,8 +416,8 @@ class Server {
 }  // namespace
 
 void serve(const StartOptions& start, const ParameterServerOptions& options,
-           const distribute::BuildModel& build) {
-  Server(start, options, build).run();
+           const distribute::BuildModel& build, const Surroundings& surroundings) {
+  Server(start, options, build, surroundings).run();
 }
 
 }  // namespace muster::inline v0_1::ps

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "muster/distribute/start_options.h"
+#include "muster/ps/internal/surroundings.h"
 #include "muster/ps/parameter_server.h"
 
 namespace muster::inline v0_1::ps {
@@ -18,6 +19,6 @@ namespace muster::inline v0_1::ps {
 // for ParameterServerOptions::restart_timeout or the run has failed, Cancelled when this task was
 // asked to stop.
 void serve(const distribute::StartOptions& start, const distribute::ParameterServerOptions& options,
-           const distribute::BuildModel& build);
+           const distribute::BuildModel& build, const Surroundings& surroundings = {});
 
 }  // namespace muster::inline v0_1::ps

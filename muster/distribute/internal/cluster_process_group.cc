@@ -355,7 +355,7 @@ class JoinedCluster final : public ClusterProcessGroup {
     }
     std::vector<std::string> tasks;
     for (const cluster::Task& task : cluster_.workers) tasks.push_back(task.name());
-    was_here_ = elastic_->epoch() >= 0;
+    was_here_ = elastic_->has_made_steps();
     elastic_->begin_group(client_->epoch(), std::move(tasks));
   }
 

@@ -125,6 +125,18 @@ StreamStep Stream::write_with_file(std::span<const iovec>, const FileDescriptor&
   throw internal_error("an open file was to go over a connection that carries none");
 }
 
+Stream::Time Stream::now() const { return Time::clock::now(); }
+
+bool Stream::wait(Time until, short events) const {
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - now()).count();
+    pollfd entry{.fd = descriptor(), .events = events, .revents = 0};
+    const int ready = ::poll(&entry, 1, static_cast<int>(std::clamp<int64_t>(left, 0, 1 << 30)));
+    if (ready > 0) return true;
+    if (ready == 0 && left <= 0) return false;
+  }
+}
+
 void Stream::shut() { ::shutdown(descriptor(), SHUT_RDWR); }
 
 void Stream::finish() { ::shutdown(descriptor(), SHUT_WR); }

@@ -1,10 +1,11 @@
-// The bytes of one connection, in both directions, whatever carries them: a socket, or TLS on top
-// of one. Nothing here waits. Thread safety: one thread reads and one writes at a time; shut() from
-// any.
+// The bytes of one connection, in both directions, whatever carries them: a socket, TLS on top of
+// one, or a simulation. Only wait() waits. Thread safety: one thread reads and one writes at a
+// time; shut() and wait() from any.
 #pragma once
 
 #include <sys/uio.h>
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -18,8 +19,7 @@ namespace muster::inline v0_1::net {
 // How far one try went.
 struct StreamStep {
   size_t moved = 0;      // bytes
-  short wait = 0;        // the events to poll the descriptor for before the next try, if nothing
-                         // moved
+  short wait = 0;        // the events to wait() for before the next try, if nothing moved
   std::string lost{};    // why nothing can move any more: a sentence about the other side
   bool refused = false;  // it is lost because one side's certificate was not accepted
 };
@@ -45,13 +45,21 @@ class Stream {
   // The file that came last; closed if none came.
   virtual FileDescriptor take_file() { return {}; }
 
-  int descriptor() const { return socket_.get(); }
-  // Ends both directions: threads that poll the descriptor wake up, at both ends.
-  void shut();
+  using Time = std::chrono::steady_clock::time_point;
+  // The clock that wait() goes by.
+  virtual Time now() const;
+  // Waits for one of the events of poll(2), or the end of the connection; false if neither came
+  // before `until`.
+  virtual bool wait(Time until, short events) const;
+  // Ends both directions: threads that wait() wake up, at both ends.
+  virtual void shut();
   // The other side receives the written bytes, and then the end.
-  void finish();
+  virtual void finish();
   // Bytes that were written and are still on their way, as far as the system knows.
-  int on_their_way() const;
+  virtual int on_their_way() const;
+
+ protected:
+  int descriptor() const { return socket_.get(); }
 
  private:
   FileDescriptor socket_;

@@ -3,23 +3,26 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
-#include <thread>
+#include <optional>
 #include <utility>
 
 namespace muster::inline v0_1::ps {
 
 struct BackgroundTask::Impl {
+  explicit Impl(Clock& by) : clock(by) {}
+
+  Clock& clock;
   std::mutex mutex;
   std::condition_variable changed;
   std::function<void()> task;  // under way; empty: none
   std::exception_ptr failed;
   bool closing = false;
-  std::thread thread;
+  std::optional<Thread> thread;
 
   void stay() {
     std::unique_lock lock(mutex);
     while (true) {
-      changed.wait(lock, [&] { return closing || task; });
+      clock.wait_until(lock, changed, TimePoint::max(), [&] { return closing || task; });
       if (!task) return;
       lock.unlock();
       std::exception_ptr thrown;
@@ -37,8 +40,9 @@ struct BackgroundTask::Impl {
   }
 };
 
-BackgroundTask::BackgroundTask() : impl_(std::make_unique<Impl>()) {
-  impl_->thread = std::thread([impl = impl_.get()] { impl->stay(); });
+BackgroundTask::BackgroundTask(const Surroundings& surroundings)
+    : impl_(std::make_unique<Impl>(*surroundings.clock)) {
+  impl_->thread.emplace(surroundings, [impl = impl_.get()] { impl->stay(); });
 }
 
 BackgroundTask::~BackgroundTask() {
@@ -47,7 +51,7 @@ BackgroundTask::~BackgroundTask() {
     impl_->closing = true;
   }
   impl_->changed.notify_all();
-  impl_->thread.join();
+  impl_->thread.reset();  // while what it uses is there
 }
 
 void BackgroundTask::send(std::function<void()> task) {
@@ -60,7 +64,7 @@ void BackgroundTask::send(std::function<void()> task) {
 
 void BackgroundTask::wait() {
   std::unique_lock lock(impl_->mutex);
-  impl_->changed.wait(lock, [&] { return !impl_->task; });
+  impl_->clock.wait_until(lock, impl_->changed, TimePoint::max(), [&] { return !impl_->task; });
   if (const std::exception_ptr failed = std::exchange(impl_->failed, nullptr))
     std::rethrow_exception(failed);
 }

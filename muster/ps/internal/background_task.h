@@ -5,11 +5,14 @@
 #include <functional>
 #include <memory>
 
+#include "muster/ps/internal/surroundings.h"
+
 namespace muster::inline v0_1::ps {
 
 class BackgroundTask {
  public:
-  BackgroundTask();
+  // `surroundings` outlive it.
+  explicit BackgroundTask(const Surroundings& surroundings);
   // Waits for the task that is under way, and drops its error.
   ~BackgroundTask();
   BackgroundTask(const BackgroundTask&) = delete;

@@ -82,7 +82,7 @@ void LedgerHost::wait(Lock& lock, double seconds, const std::function<bool()>& r
   // Some awaited events come with time alone, so it looks now and then.
   const auto over = [&] { return closed_ || failure_ || ready(); };
   for (bool done = over(); !done && options_.clock->now() < deadline;)
-    done = options_.clock->wait_for(lock, changed_, from_seconds(0.05), over);
+    done = options_.clock->wait_for(lock, changed_, from_seconds(options_.look), over);
   check_failure();
 }
 

@@ -26,6 +26,7 @@ class LedgerHost {
     std::vector<std::string> tasks{};  // "chief", "worker 0": by rank, as messages name them
     double heartbeat_timeout = 6;
     Clock* clock = &system_clock();
+    double look = 0.05;  // seconds between two looks at what comes with time alone
   };
   explicit LedgerHost(Options options);
 

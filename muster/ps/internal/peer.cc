@@ -16,8 +16,9 @@ constexpr double kLook = 1;
 constexpr double kTellOfPeerEvery = 10;  // while it does not answer
 
 std::string wait_for_answer(const Peer& peer, net::MessageSocket& socket) {
-  const TimePoint deadline = system_clock().now() + from_seconds(peer.answer_timeout);
-  while (system_clock().now() < deadline) {
+  Clock& clock = *peer.surroundings.clock;
+  const TimePoint deadline = clock.now() + from_seconds(peer.answer_timeout);
+  while (clock.now() < deadline) {
     if (auto answer = socket.receive(kLook)) return std::move(answer->text);
     if (peer.check) peer.check();
   }
@@ -29,9 +30,10 @@ std::string wait_for_answer(const Peer& peer, net::MessageSocket& socket) {
 
 std::unique_ptr<net::MessageSocket> connect_to(const Peer& peer, net::ConnectOptions options,
                                                const std::function<bool()>& told_to_stop) {
-  TimePoint told = system_clock().now() - from_seconds(kTellOfPeerEvery / 2);
+  Clock& clock = *peer.surroundings.clock;
+  TimePoint told = clock.now() - from_seconds(kTellOfPeerEvery / 2);
   options.cancelled = [&, in_vain = options.cancelled] {
-    const TimePoint now = system_clock().now();
+    const TimePoint now = clock.now();
     if (to_seconds(now - told) >= kTellOfPeerEvery) {
       told = now;
       log::info("waiting for " + peer.name);
@@ -39,7 +41,7 @@ std::unique_ptr<net::MessageSocket> connect_to(const Peer& peer, net::ConnectOpt
     return (told_to_stop && told_to_stop()) || (in_vain && in_vain());
   };
   try {
-    return net::connect_messages(options);
+    return peer.surroundings.connect(options);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kCancelled || !told_to_stop || !told_to_stop()) throw;
     throw Error(ErrorKind::kCancelled, "asked to stop while it waited for " + peer.name,
@@ -72,7 +74,9 @@ void answer_to(const Peer& peer, net::MessageSocket& socket, const std::function
 }
 
 Heartbeats::Heartbeats(Options options, std::unique_ptr<net::MessageSocket> socket)
-    : options_(std::move(options)), socket_(std::move(socket)), thread_([this] { run(); }) {}
+    : options_(std::move(options)), socket_(std::move(socket)) {
+  thread_.emplace(options_.surroundings, [this] { run(); });
+}
 
 Heartbeats::~Heartbeats() {
   {
@@ -81,7 +85,7 @@ Heartbeats::~Heartbeats() {
     socket_->close();
   }
   closed_.notify_all();
-  thread_.join();
+  thread_.reset();
 }
 
 bool Heartbeats::closing() const {
@@ -116,8 +120,8 @@ void Heartbeats::beat() {
     const auto answer = socket_->receive(options_.heartbeat_timeout);
     if (answer && options_.heard) options_.heard(answer->text);
     lock.lock();
-    closed_.wait_for(lock, std::chrono::duration<double>(options_.interval),
-                     [this] { return closing_; });
+    options_.surroundings.clock->wait_for(lock, closed_, from_seconds(options_.interval),
+                                          [this] { return closing_; });
   }
 }
 

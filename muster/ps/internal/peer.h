@@ -7,12 +7,13 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <thread>
 
 #include "muster/net/message_socket.h"
+#include "muster/ps/internal/surroundings.h"
 #include "muster/ps/internal/wire.h"
 
 namespace muster::inline v0_1::ps {
@@ -24,6 +25,7 @@ struct Peer {
   // Both throw what is known to have ended the run: asked each second while an answer is waited
   // for, and when the peer is lost.
   std::function<void()> check{}, cause{};
+  Surroundings surroundings{};  // of this task
 };
 
 // Connects, and says in the log that it waits; an error says so where this task was told to stop
@@ -72,6 +74,7 @@ class Heartbeats {
     // after `closing` says true. Unset: then it is silent.
     std::function<std::unique_ptr<net::MessageSocket>(const std::function<bool()>& closing)>
         reconnect{};
+    Surroundings surroundings{};  // of this task
   };
   Heartbeats(Options options, std::unique_ptr<net::MessageSocket> socket);
   ~Heartbeats();
@@ -89,7 +92,7 @@ class Heartbeats {
   mutable std::mutex mutex_;
   std::condition_variable closed_;
   bool closing_ = false;
-  std::thread thread_;
+  std::optional<Thread> thread_;
 };
 
 }  // namespace muster::inline v0_1::ps

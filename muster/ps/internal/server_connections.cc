@@ -4,7 +4,6 @@
 
 #include <utility>
 
-#include "muster/base/clock.h"
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/base/process_identity.h"
@@ -26,21 +25,23 @@ constexpr double kAskWhetherOver = 1;
 
 ServerConnections::ServerConnections(distribute::StartOptions start,
                                      distribute::ParameterServerOptions options,
-                                     double timeout_seconds)
+                                     double timeout_seconds, Surroundings surroundings)
     : start_(std::move(start)),
       options_(std::move(options)),
+      surroundings_(std::move(surroundings)),
       task_(plan::readable_task(start_.cluster.task.name())),
       incarnation_(new_incarnation()),
-      pool_(start_.cluster.ps_addresses.size()),
-      rows_pool_(options_.overlap ? start_.cluster.ps_addresses.size() : 1),
-      saves_pool_(is_chief() ? start_.cluster.ps_addresses.size() : 1) {
+      pool_(start_.cluster.ps_addresses.size(), surroundings_),
+      rows_pool_(options_.overlap ? start_.cluster.ps_addresses.size() : 1, surroundings_),
+      saves_pool_(is_chief() ? start_.cluster.ps_addresses.size() : 1, surroundings_) {
   const auto check = [this] { check_failure(); };
   for (size_t server = 0; server < start_.cluster.ps_addresses.size(); ++server) {
     peers_.push_back(
         {.name = fmt::format("ps {} ({})", server, start_.cluster.ps_addresses[server]),
          .answer_timeout = kAnswerTimeout,
          .check = check,
-         .cause = check});
+         .cause = check,
+         .surroundings = surroundings_});
   }
   // The ledger first: where the run is over, the other servers may be gone already.
   ledger_ = connect(0, Purpose::kLedger, timeout_seconds);
@@ -64,7 +65,8 @@ ServerConnections::ServerConnections(distribute::StartOptions start,
                           .heartbeat_timeout = options_.heartbeat_timeout.count(),
                           .word = beat,
                           .heard = [this](std::string_view answer) { note_answer(answer); },
-                          .reconnect = reconnect},
+                          .reconnect = reconnect,
+                          .surroundings = surroundings_},
       connect(0, Purpose::kBeat, timeout_seconds));
 }
 
@@ -82,11 +84,11 @@ std::unique_ptr<net::MessageSocket> ServerConnections::connect_unless_over(
     size_t server, Purpose purpose, double timeout_seconds) const {
   if (server == 0 || is_chief()) return connect(server, purpose, timeout_seconds);
   bool over = false;
-  TimePoint next = system_clock().now() + from_seconds(kAskWhetherOver);
+  TimePoint next = clock().now() + from_seconds(kAskWhetherOver);
   try {
     return connect(server, purpose, timeout_seconds, [&] {
-      if (system_clock().now() < next) return false;
-      next = system_clock().now() + from_seconds(kAskWhetherOver);
+      if (clock().now() < next) return false;
+      next = clock().now() + from_seconds(kAskWhetherOver);
       return over = ask_ledger(0, ledger::Status()).finished;
     });
   } catch (const Error& error) {

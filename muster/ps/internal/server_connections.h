@@ -31,7 +31,7 @@ class ServerConnections {
   // Connects to all servers. Throws Timeout naming one that is not there in the time, Cancelled
   // when this task is told to stop, InvalidArgument when they belong to another job or cluster.
   ServerConnections(distribute::StartOptions start, distribute::ParameterServerOptions options,
-                    double timeout_seconds);
+                    double timeout_seconds, Surroundings surroundings = {});
   // Without finish(): this task is at its end, or joins again, and the others need not miss it.
   ~ServerConnections();
   ServerConnections(const ServerConnections&) = delete;
@@ -39,6 +39,8 @@ class ServerConnections {
 
   const distribute::StartOptions& start() const { return start_; }
   const distribute::ParameterServerOptions& options() const { return options_; }
+  const Surroundings& surroundings() const { return surroundings_; }
+  Clock& clock() const { return *surroundings_.clock; }
   bool is_chief() const { return start_.cluster.is_chief; }
   size_t servers() const { return data_.size(); }
   uint64_t incarnation() const { return incarnation_; }
@@ -151,6 +153,7 @@ class ServerConnections {
 
   const distribute::StartOptions start_;
   const distribute::ParameterServerOptions options_;
+  const Surroundings surroundings_;
   const std::string task_;
   const uint64_t incarnation_;
   std::vector<Peer> peers_;  // by server

@@ -95,7 +95,7 @@ distribute::RowGradient rows_in_area(const ShardStore& store,
 
 ShardServer::ShardServer(std::string name, uint64_t seed, distribute::BuildModel build,
                          Resolve resolve, bool together, DType wire_dtype, bool shared,
-                         PartFiles files)
+                         PartFiles files, Clock& clock)
     : name_(std::move(name)),
       seed_(seed),
       build_(std::move(build)),
@@ -103,7 +103,8 @@ ShardServer::ShardServer(std::string name, uint64_t seed, distribute::BuildModel
       together_(together),
       wire_dtype_(wire_dtype),
       shared_(shared),
-      files_(std::move(files)) {}
+      files_(std::move(files)),
+      clock_(clock) {}
 
 std::shared_ptr<ShardServer::Defined> ShardServer::defined(int64_t generation) {
   const std::lock_guard lock(mutex_);

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/clock.h"
 #include "muster/net/message_socket.h"
 #include "muster/net/server_messages.h"
 #include "muster/ps/internal/part_files.h"
@@ -30,9 +31,10 @@ class ShardServer {
       int64_t generation, const net::ledger::Resolve& asked)>;
   // `together`: updates are those of several workers, as apply_round() is told.
   // Weights and gradients travel as `wire_dtype`; with `shared`, to workers of this host through
-  // memory where they can. Checkpoints are read and written by `files`.
+  // memory where they can. Checkpoints are read and written by `files`. `clock` outlives it.
   ShardServer(std::string name, uint64_t seed, distribute::BuildModel build, Resolve resolve,
-              bool together, DType wire_dtype, bool shared, PartFiles files);
+              bool together, DType wire_dtype, bool shared, PartFiles files,
+              Clock& clock = system_clock());
 
   // A worker that has connected.
   struct Client {
@@ -121,6 +123,7 @@ class ShardServer {
   const DType wire_dtype_;
   const bool shared_;
   const PartFiles files_;
+  Clock& clock_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool closed_ = false;

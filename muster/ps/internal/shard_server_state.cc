@@ -39,16 +39,16 @@ void ShardServer::answer(Client& client, const shards::Specs&, Defined& here) {
 void ShardServer::answer(Client& client, const shards::Snapshot& request, Defined& here) {
   if (request.round) apply_round(*request.round);
   const int64_t commits = request.commits;
-  const auto deadline = std::chrono::steady_clock::now() + kLongestCut;
+  const auto deadline = clock_.now() + kLongestCut;
   std::unique_lock lock(mutex_);
   while (applied_ < commits) {
-    if (closed_ || std::chrono::steady_clock::now() > deadline) {
+    if (closed_ || clock_.now() > deadline) {
       throw Error(ErrorKind::kPeerLost,
                   fmt::format("{} has {} of the {} steps that a checkpoint is to hold", name_,
                               applied_, commits));
     }
-    changed_.wait_for(lock, kCutLook);
-    if (applied_ >= commits || closed_) continue;
+    const auto ready = [&] { return applied_ >= commits || closed_; };
+    if (clock_.wait_for(lock, changed_, kCutLook, ready)) continue;
     // A worker that stopped between its commit and its message to this server.
     std::vector<int> ranks;
     for (const auto& [rank, waiting] : waiting_) {

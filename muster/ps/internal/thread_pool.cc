@@ -2,14 +2,17 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 namespace muster::inline v0_1::ps {
 
 struct ThreadPool::Impl {
+  explicit Impl(Clock& by) : clock(by) {}
+
+  Clock& clock;
   std::mutex mutex;
   std::condition_variable changed;
   const std::function<void(size_t)>* work = nullptr;
@@ -17,7 +20,7 @@ struct ThreadPool::Impl {
   size_t at_work = 0;
   bool closing = false;
   std::vector<std::exception_ptr> errors;
-  std::vector<std::thread> threads;
+  std::deque<Thread> threads;
 
   void call(size_t member) {
     try {
@@ -32,7 +35,7 @@ struct ThreadPool::Impl {
     while (true) {
       {
         std::unique_lock lock(mutex);
-        changed.wait(lock, [&] { return closing || round > seen; });
+        clock.wait_until(lock, changed, TimePoint::max(), [&] { return closing || round > seen; });
         if (closing) return;
         seen = round;
       }
@@ -43,10 +46,11 @@ struct ThreadPool::Impl {
   }
 };
 
-ThreadPool::ThreadPool(size_t size) : impl_(std::make_unique<Impl>()) {
+ThreadPool::ThreadPool(size_t size, const Surroundings& surroundings)
+    : impl_(std::make_unique<Impl>(*surroundings.clock)) {
   impl_->errors.resize(size);
   for (size_t member = 1; member < size; ++member)
-    impl_->threads.emplace_back([this, member] { impl_->stay(member); });
+    impl_->threads.emplace_back(surroundings, [this, member] { impl_->stay(member); });
 }
 
 ThreadPool::~ThreadPool() {
@@ -55,7 +59,7 @@ ThreadPool::~ThreadPool() {
     impl_->closing = true;
   }
   impl_->changed.notify_all();
-  for (std::thread& thread : impl_->threads) thread.join();
+  impl_->threads.clear();  // while what they use is there
 }
 
 void ThreadPool::run(const std::function<void(size_t)>& work) {
@@ -70,7 +74,8 @@ void ThreadPool::run(const std::function<void(size_t)>& work) {
   impl_->call(0);
   {
     std::unique_lock lock(impl_->mutex);
-    impl_->changed.wait(lock, [&] { return impl_->at_work == 0; });
+    impl_->clock.wait_until(lock, impl_->changed, TimePoint::max(),
+                            [&] { return impl_->at_work == 0; });
   }
   for (const std::exception_ptr& error : impl_->errors) {
     if (error) std::rethrow_exception(error);

@@ -6,12 +6,14 @@
 #include <functional>
 #include <memory>
 
+#include "muster/ps/internal/surroundings.h"
+
 namespace muster::inline v0_1::ps {
 
 class ThreadPool {
  public:
-  // The caller is one of them: `size` - 1 threads start.
-  explicit ThreadPool(size_t size);
+  // The caller is one of them: `size` - 1 threads start. `surroundings` outlive it.
+  ThreadPool(size_t size, const Surroundings& surroundings);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;

@@ -183,7 +183,8 @@ std::optional<distribute::SharedRun::Place> WorkerRun::find_place() {
 std::string WorkerRun::batch_form() { return ask(0, shards::Form()).form; }
 
 distribute::SharedRun::Place WorkerRun::join() {
-  const TimePoint deadline = system_clock().now() + from_seconds(connections_.start().join_timeout);
+  const TimePoint deadline =
+      connections_.clock().now() + from_seconds(connections_.start().join_timeout);
   while (true) {
     const ledger::Joined joined = ask_ledger(ledger::Join{kPoll});
     if (joined.state == ledger::Joined::State::kBegun) {
@@ -193,7 +194,7 @@ distribute::SharedRun::Place WorkerRun::join() {
       // A server that was started again has another generation, and the chief begins again.
       if (look_for_state().generation == generation_)
         return {.step = step_, .position = joined.position};
-      system_clock().sleep_for(from_seconds(0.2));
+      connections_.clock().sleep_for(from_seconds(0.2));
     } else if (joined.state == ledger::Joined::State::kFinished) {
       // There was nothing to train.
       steps_ = Steps::kOver;
@@ -203,7 +204,7 @@ distribute::SharedRun::Place WorkerRun::join() {
     const std::string chief =
         plan::readable_task(connections_.start().cluster.workers.front().name());
     tell_waiting(chief);
-    if (system_clock().now() > deadline) {
+    if (connections_.clock().now() > deadline) {
       throw Error(ErrorKind::kTimeout,
                   fmt::format("{} has not begun the run in {:.0f} s", chief,
                               connections_.start().join_timeout),
@@ -214,7 +215,7 @@ distribute::SharedRun::Place WorkerRun::join() {
 }
 
 void WorkerRun::tell_waiting(const std::string& for_whom) {
-  const TimePoint now = system_clock().now();
+  const TimePoint now = connections_.clock().now();
   if (!told_waiting_) told_waiting_ = now - from_seconds(kTellEvery / 2);
   if (to_seconds(now - *told_waiting_) < kTellEvery) return;
   told_waiting_ = now;
@@ -348,7 +349,7 @@ WorkerRun::Committed WorkerRun::send_off(const FlatParameters::Prepared& gradien
   ticket_ = 0;
   transfer_->take_fetched();
   steps_ = Steps::kSentAhead;
-  if (!push_task_) push_task_ = std::make_unique<BackgroundTask>();
+  if (!push_task_) push_task_ = std::make_unique<BackgroundTask>(connections_.surroundings());
   const Committed expected{.step = step_ + 1, .rows = std::exchange(rows_of_last_, 0)};
   push_task_->send([this, parcel] {
     torch::NoGradGuard no_grad;
