@@ -52,6 +52,8 @@ bool Scope::should_stop() const { return loop_->should_stop(); }
 void Scope::stop() const { loop_->stop(); }
 std::string Scope::save(const std::string& model_dir, const SaveOptions& options) const {
   const Saved made = loop_->save(model_dir, options, {});
+  // Not in Loop::save(): Keras removes the folder of its backups when fit() ends.
+  loop_->show_in(model_dir);
   // A thread writes it.
   if (made.await) return join_path(model_dir, fmt::format("model.ckpt-{}", step()));
   return made.prefix;

@@ -119,7 +119,6 @@ Saved Loop::save(const std::string& model_dir, const SaveOptions& options,
                  {"SaveOptions.max_failed_saves", std::to_string(options.max_failed_saves)},
                  {"SaveOptions.asynchronous", options.asynchronous ? "set" : "unset"}});
   });
-  show_in(model_dir);
   (void)settle_save();
   failures.set_limit(options.max_failed_saves);
   const json positions = inputs_to_save();
