@@ -83,7 +83,7 @@ class UnauthenticatedPeers {
     const std::lock_guard lock(mutex_);
     if (error.empty()) {
       admitted_.push_back(call);
-    } else if (error.find("does not belong to it") != std::string::npos) {
+    } else if (error.find("refused this task") != std::string::npos) {
       ++refusals_[call];
     }
   }
