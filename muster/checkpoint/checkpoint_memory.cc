@@ -46,6 +46,9 @@ std::map<std::string, Tensor> checkpoint_memory(const std::map<std::string, Tens
   // As write_safetensors() sorts them.
   std::vector<const std::pair<const std::string, TensorSpec>*> order;
   for (const auto& each : specs) order.push_back(&each);
+  const std::pair<const std::string, TensorSpec> step{kGlobalStep,
+                                                      {.shape = {}, .dtype = at::kLong}};
+  order.push_back(&step);
   std::ranges::stable_sort(order, [](const auto* a, const auto* b) {
     return c10::elementSize(a->second.dtype) > c10::elementSize(b->second.dtype);
   });
@@ -67,6 +70,10 @@ std::map<std::string, Tensor> checkpoint_memory(const std::map<std::string, Tens
   auto* at = static_cast<std::byte*>(piece->get()) + first;
   for (const auto* each : order) {
     const size_t bytes = bytes_of_spec(each->second);
+    if (each == &step) {
+      at += bytes;
+      continue;
+    }
     c10::Storage storage(c10::Storage::use_byte_size_t(), bytes,
                          at::DataPtr(at, new Part{.piece = piece}, &delete_part, at::kCPU),
                          /*allocator=*/nullptr, /*resizable=*/false);

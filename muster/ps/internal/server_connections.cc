@@ -100,6 +100,8 @@ std::unique_ptr<net::MessageSocket> ServerConnections::connect_unless_over(
 std::unique_ptr<net::MessageSocket> ServerConnections::connect(
     size_t server, Purpose purpose, double timeout_seconds,
     const std::function<bool()>& in_vain) const {
+  // A run that is asked to stop saves first.
+  const bool may_stop = purpose != Purpose::kSaves;
   auto socket = connect_to(peers_[server],
                            {.address = start_.cluster.ps_addresses[server],
                             .job = start_.cluster.job,
@@ -107,7 +109,7 @@ std::unique_ptr<net::MessageSocket> ServerConnections::connect(
                             .timeout_seconds = timeout_seconds,
                             .idle_timeout_seconds = options_.idle_timeout.count(),
                             .cancelled = in_vain},
-                           start_.cancelled);
+                           may_stop ? start_.cancelled : std::function<bool()>());
   ask_peer<net::Handshake>(
       peers_[server], *socket,
       net::encode(handshake_of(start_.cluster, options_, rank(), incarnation_, purpose)));
