@@ -229,6 +229,8 @@ class ElasticWorld : private GroupStage {
       leave(rank, client, state, next);
       return true;
     }
+    // As RunDriver at its end: the group before may have been lost before it saved the last step.
+    if (rank == 0 && state.step == setting_.last_step && state.step > saved_.step) save(state);
     client.last_barrier();
     client.done();
     if (stage_.over()) return true;
@@ -263,6 +265,7 @@ class ElasticWorld : private GroupStage {
     const auto leaving = std::ranges::count(all, "signal");
     if (leaving == 0) {
       const bool regroups = std::ranges::count(all, "newcomers") > 0;
+      if (rank == 0 && !regroups) group.newcomers = false;  // the worker that came is lost already
       return regroups && !planted_.ignores_newcomers ? Next::kRegroup : Next::kStep;
     }
     if (!member.run.can_spare(static_cast<int>(leaving))) return Next::kEnd;
@@ -312,13 +315,14 @@ class ElasticWorld : private GroupStage {
     }
     if (!group.begins) {
       group.begins = state;
+      // Another member may stand still here until later groups have saved.
+      require(state.step >= saved_.step, "a group does not begin before the last checkpoint");
       note(fmt::format("the group begins after step {}{}", state.step,
                        donor < 0 ? ", from the checkpoint"
                                  : fmt::format(", from the memory of rank {}",
                                                group.ranks[static_cast<size_t>(donor)])));
     }
     require(*group.begins == state, "all members of a group begin with one state");
-    require(state.step >= saved_.step, "a group does not begin before the last checkpoint");
     require(member.remembered.epoch < 0 || member.remembered.epoch < last_epoch_ ||
                 state.step >= member.remembered.step,
             "no step of a member of the last group is lost");

@@ -88,8 +88,11 @@ class ServersWorld : private ServersStage {
       return;
     }
     if (is_without_some_) return;
-    for (const std::string& position : saved_.positions) {
-      if (row_of(position) != setting_.rows) return stage_.fail("all examples are used");
+    for (size_t worker = 0; worker < saved_.positions.size(); ++worker) {
+      // The run ends without a worker that has not come back in time.
+      if (saved_at_ - heard_[worker] > kRejoinTimeout - 1) continue;
+      if (row_of(saved_.positions[worker]) != setting_.rows)
+        return stage_.fail("all examples are used");
     }
   }
 
