@@ -72,7 +72,7 @@ function Board() {
   if (state === null) return <p class="empty">{board.error || 'The board is loading.'}</p>;
   const views = VIEWS.filter((view) => view.has(state));
   const view = views.find((each) => each.name === hash.split('/')[0]) || views[0];
-  const listed = state.runs.length > 0 && (isReport || !view || !view.all);
+  const listed = isReport ? state.runs.length > 1 : state.runs.length > 0 && (!view || !view.all);
   const reading = state.read_bytes < state.bytes;
   return (
     <>
