@@ -82,6 +82,7 @@ void send(const NodeCell& cell, pid_t struck, std::optional<Brake>* brake) {
       ::kill(struck, cell.signal);
   }
   if (cell.signal != SIGSTOP) return;
+  // The blow itself: how long the launcher stands still decides whether it is taken for lost.
   std::this_thread::sleep_for(kLauncherStandsStill);
   ::kill(struck, SIGCONT);
 }

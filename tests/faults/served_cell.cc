@@ -111,6 +111,7 @@ void send(const ServedCell& cell, pid_t struck, const std::string& trigger,
   }
   ::kill(struck, cell.signal);
   if (cell.signal != SIGSTOP) return;
+  // The blow itself: how long the task stands still decides whether it is taken for lost.
   std::this_thread::sleep_for(kStandsStill);
   ::kill(struck, SIGCONT);
 }
