@@ -1,7 +1,9 @@
 #include "muster/checkpoint/checkpoint_memory.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
-#include <cstdlib>
+#include <cstdint>
 #include <memory>
 #include <new>
 #include <utility>
@@ -15,10 +17,35 @@ namespace {
 
 constexpr size_t kBlock = DirectOutput::kBlock;
 
-struct Free {
-  void operator()(void* memory) const { std::free(memory); }
+// The size of a huge page, in bytes.
+constexpr size_t kHuge = size_t{2} << 20;
+
+// Memory from the system, which is not touched before it is used.
+class Piece {
+ public:
+  explicit Piece(size_t bytes) : bytes_(bytes + (bytes < kHuge ? 0 : kHuge)) {
+    memory_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory_ == MAP_FAILED) throw std::bad_alloc();
+    begin_ = static_cast<std::byte*>(memory_);
+    if (bytes < kHuge) return;
+    begin_ += (kHuge - reinterpret_cast<uintptr_t>(memory_) % kHuge) % kHuge;
+    // The disk takes a page where it lies: the kernel looks up, holds and releases each of them.
+    // With small pages this takes several times as long as all else in a write. Where the system
+    // has no huge pages, the call changes nothing.
+    (void)::madvise(begin_, bytes, MADV_HUGEPAGE);
+  }
+  ~Piece() { ::munmap(memory_, bytes_); }
+  Piece(const Piece&) = delete;
+  Piece& operator=(const Piece&) = delete;
+
+  // Begins a page, a huge one if the piece has such.
+  std::byte* begin() const { return begin_; }
+
+ private:
+  size_t bytes_;
+  void* memory_;
+  std::byte* begin_;
 };
-using Piece = std::unique_ptr<void, Free>;
 
 // What a tensor's storage owns.
 struct Part {
@@ -64,10 +91,9 @@ std::map<std::string, Tensor> checkpoint_memory(const std::map<std::string, Tens
   // The largest begins a block, as in the file.
   const size_t first = (kBlock - (place - place % 8) % kBlock) % kBlock;
   const size_t size = (first + total + kBlock) / kBlock * kBlock;
-  const auto piece = std::make_shared<Piece>(std::aligned_alloc(kBlock, size));
-  if (*piece == nullptr) throw std::bad_alloc();
+  const auto piece = std::make_shared<Piece>(size);
   std::map<std::string, Tensor> tensors;
-  auto* at = static_cast<std::byte*>(piece->get()) + first;
+  std::byte* at = piece->begin() + first;
   for (const auto* each : order) {
     const size_t bytes = bytes_of_spec(each->second);
     if (each == &step) {

@@ -304,9 +304,13 @@ Status write_safetensors(ByteSink& sink, std::span<const TensorView> tensors,
   append_little_endian<uint64_t>(front, header.size());
   front += header;
   if (Status written = sink.append(bytes_of(front)); !written.ok()) return written;
-  for (const TensorView* tensor : order) {
-    if (tensor->data.empty()) continue;
-    if (Status written = sink.append(tensor->data); !written.ok()) return written;
+  // Tensors that follow each other in memory as in the file are written together.
+  std::erase_if(order, [](const TensorView* tensor) { return tensor->data.empty(); });
+  for (size_t i = 0; i < order.size();) {
+    Bytes together = order[i++]->data;
+    for (; i < order.size() && order[i]->data.data() == together.data() + together.size(); ++i)
+      together = {together.data(), together.size() + order[i]->data.size()};
+    if (Status written = sink.append(together); !written.ok()) return written;
   }
   return {};
 }

@@ -67,6 +67,29 @@ TEST(Safetensors, RoundTrips) {
   EXPECT_FALSE(reader.read(*reader.find("step"), std::as_writable_bytes(std::span(small))).ok());
 }
 
+// A disk takes a few large writes with less work than many small ones.
+TEST(Safetensors, TensorsThatFollowEachOtherInMemoryAreWrittenTogether) {
+  class Pieces final : public ByteSink {
+   public:
+    Status append(Bytes bytes) override {
+      pieces.emplace_back(text_of(bytes));
+      return {};
+    }
+    std::vector<std::string> pieces;
+  };
+  const std::string memory = "12345678abcdefgh", elsewhere = "ABCD";
+  const Bytes all = bytes_of(memory);
+  const std::vector<TensorView> tensors = {
+      {"half", "F16", {2}, all.subspan(12)},      {"empty", "F32", {0}, {}},
+      {"float", "F32", {1}, all.subspan(8, 4)},   {"none", "F16", {0}, all.subspan(16)},
+      {"other", "F16", {2}, bytes_of(elsewhere)}, {"step", "I64", {}, all.first(8)}};
+  Pieces sink;
+  write_safetensors(sink, tensors).value();
+  ASSERT_EQ(sink.pieces.size(), 3u);  // the header is the first
+  EXPECT_EQ(sink.pieces[1], memory);
+  EXPECT_EQ(sink.pieces[2], elsewhere);
+}
+
 TEST(Safetensors, HeaderIsPaddedAndOrdered) {
   const std::string bytes = written(
       std::vector<TensorView>{{"b", "U8", {2}, bytes_of("xy")}, {"a", "U8", {}, bytes_of("z")}});

@@ -5,7 +5,10 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
+#include <fstream>
 #include <limits>
+#include <string>
 
 #include "muster/base/crc32c.h"
 #include "muster/base/direct_output.h"
@@ -115,6 +118,30 @@ TEST(StateCopyTest, IsLaidOutAsTheFileOfACheckpoint) {
   EXPECT_EQ(noted_crc32c(tensors.at("large")), std::nullopt);
   write_checkpoint(local_file_system(), path, {.tensors = copied, .global_step = 3});
   EXPECT_NO_THROW(read_checkpoint(local_file_system(), path));
+}
+
+// The system can hold a page for the disk in one go for 2 MiB, instead of 512 times.
+TEST(StateCopyTest, LiesInHugePagesWhereTheSystemHasThem) {
+  std::ifstream modes("/sys/kernel/mm/transparent_hugepage/enabled");
+  std::string mode;
+  std::getline(modes, mode);
+  if (mode.empty() || mode.find("[never]") != mode.npos)
+    GTEST_SKIP() << "this system has no transparent huge pages";
+  StateCopy copy;
+  const Tensors copied = copy.of({{"large", torch::ones({kMany * 4})}});
+  const auto address = reinterpret_cast<uintptr_t>(copied.at("large").data_ptr());
+  std::ifstream maps("/proc/self/smaps");
+  std::string flags;
+  for (std::string line; std::getline(maps, line);) {
+    uintptr_t begin = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &begin, &end) == 2 && begin <= address &&
+        address < end)
+      flags = "its own";
+    if (flags.empty() || !line.starts_with("VmFlags:")) continue;
+    flags = line + " ";
+    break;
+  }
+  EXPECT_THAT(flags, ::testing::HasSubstr(" hg "));
 }
 
 TEST(StateCopyTest, LeavesWhatACheckpointCannotHold) {
