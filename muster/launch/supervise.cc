@@ -185,6 +185,8 @@ void Supervisor::look_after(RunningTask& task) {
   if (!task.exit.ended) {
     const auto status = peek_exit(task.process.pid);
     if (!status) return;
+    // The signal has ended a shell, and the program that the shell waited for saves.
+    if (task.signalled && phase_ == Phase::kStopping && group_lives(task.process.pid)) return;
     task.exit.status = *status;
     task.exit.ended = true;
     task.exit.after_our_signal = task.signalled;

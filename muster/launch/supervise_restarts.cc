@@ -83,7 +83,10 @@ bool Supervisor::enough_are_left() const {
 }
 
 bool Supervisor::was_lost(const RunningTask& task) {
-  return task.exit.status.signal != 0 || task.exit.status.code == kExitRestart;
+  // A task that stopped with 130 or 143 was asked to.
+  return task.exit.status.signal != 0 ||
+         (asks_for_restart(task.exit.status) && task.exit.status.code != kExitInterrupted &&
+          task.exit.status.code != kExitTerminated);
 }
 
 bool Supervisor::start_again(RunningTask& task, const std::string& what) {

@@ -26,6 +26,26 @@ TEST_F(SuperviseRestartsTest, WhatWasKilledIsStartedAgainByItself) {
   EXPECT_THAT(read("out"), HasSubstr("[chief 0] done\n"));
 }
 
+// A shell that starts the program ends with 137 where the program was killed.
+TEST_F(SuperviseRestartsTest, WhatWasKilledInsideAShellIsStartedAgainByItself) {
+  std::vector<ProcessSpec> processes = {
+      process("chief 0", "wait_for second; echo done"),
+      process("worker 0", "if [ -e first ]; then touch second; exit 0; fi; touch first; exit 137")};
+  processes[1].restarts = 1;
+  processes[1].may_be_lost = true;
+  EXPECT_EQ(supervise_here(processes, {}).exit_code, 0);
+  EXPECT_THAT(read("err"), HasSubstr("exit code 137"));
+  EXPECT_THAT(read("err"), HasSubstr("starting it again (1 of 1)"));
+}
+
+TEST_F(SuperviseRestartsTest, WithoutAWorkerThatWasKilledInsideAShellTheOthersGoOn) {
+  std::vector<ProcessSpec> processes = {process("chief 0", "wait_for_end dead; echo done"),
+                                        process("worker 0", "as dead; exit 137")};
+  processes[1].may_be_lost = processes[1].spared = true;
+  EXPECT_EQ(supervise_here(processes, {}).exit_code, 0);
+  EXPECT_THAT(read("err"), HasSubstr("the run continues with chief 0"));
+}
+
 TEST_F(SuperviseRestartsTest, WhatDiesTooOftenEndsTheRun) {
   std::vector<ProcessSpec> processes = {
       process("chief 0", "for i in {1..3000}; do sleep 0.01; done"),

@@ -239,6 +239,25 @@ TEST_F(SuperviseTest, SigtermReachesEveryTask) {
   EXPECT_THAT(read("out"), HasSubstr("[worker 1] saved\n"));
 }
 
+TEST_F(SuperviseTest, AProgramInsideAShellHasTheTimeToSaveToo) {
+  const std::string program =
+      "(trap 'sleep 1.3; echo saved; exit 143' TERM; touch ready; for i in {1..3000}; do "
+      "sleep 0.01; done); echo ended";
+  const Outcome outcome =
+      supervise_scripts({program, "wait_for ready; kill -TERM $PPID"}, {.stop_time = seconds(20)});
+  EXPECT_EQ(outcome.exit_code, 143);
+  EXPECT_EQ(outcome.tasks[0].status, ExitStatus{.signal = SIGTERM});
+  EXPECT_EQ(read("out"), "[worker 0] saved\n");
+  // It has no more time than a task without a shell.
+  std::filesystem::remove(folder_ + "/ready");
+  const Outcome late = supervise_scripts(
+      {"(trap '' TERM; touch ready; for i in {1..3000}; do sleep 0.01; done); echo ended",
+       "wait_for ready; kill -TERM $PPID"},
+      {.stop_time = milliseconds(300)});
+  EXPECT_EQ(late.exit_code, 143);
+  EXPECT_THAT(read("err"), HasSubstr("worker 0 still running after 0.3 s: sending SIGKILL"));
+}
+
 // A scheduler's word that the time is nearly over.
 TEST_F(SuperviseTest, Sigusr1ReachesEveryTaskAndAsksForARestart) {
   const std::string stay = "for i in {1..3000}; do sleep 0.01; done";

@@ -10,9 +10,12 @@
 namespace muster::inline v0_1::plan {
 
 // Whether the same command may succeed after this exit code: a task was killed (128 + signal), was
-// stopped (130, 143), or lost a peer or a resource (138). Codes up to 128 name a failure that will
-// repeat.
-constexpr bool asks_for_restart(int exit_code) { return exit_code > 128; }
+// stopped (130, 143), or lost a peer or a resource (138). Other codes, such as 255 for exit(-1),
+// name a failure that will repeat.
+constexpr bool asks_for_restart(int exit_code) {
+  constexpr int kBase = 128, kSignals = 64;  // as shells number the ends by signals of Linux
+  return exit_code > kBase && exit_code <= kBase + kSignals;
+}
 
 // How often a run is started again.
 struct RestartRules {

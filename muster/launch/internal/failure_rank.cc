@@ -1,12 +1,12 @@
 #include "muster/launch/internal/failure_rank.h"
 
 #include "muster/base/exit_code.h"
+#include "muster/plan/restart_budget.h"
 
 namespace muster::inline v0_1::launch::internal {
 
 bool asks_for_restart(const ExitStatus& status) {
-  return status.signal != 0 || status.code == kExitRestart || status.code == kExitInterrupted ||
-         status.code == kExitTerminated;
+  return plan::asks_for_restart(status.shell_code());
 }
 
 int failure_rank(const TaskExit& exit, const ProcessSpec& spec) {

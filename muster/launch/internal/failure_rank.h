@@ -6,7 +6,8 @@
 
 namespace muster::inline v0_1::launch::internal {
 
-// Whether an exit asks for the same command again: 138, a requested stop, or a kill.
+// Whether an exit asks for the same command again: 138, a requested stop, or a kill, also if a
+// shell reports it as 128 + signal.
 bool asks_for_restart(const ExitStatus& status);
 
 // The rank of a failure of a task that says it lost another.

@@ -86,10 +86,10 @@ bool has_mark(pid_t pid, std::string_view mark) {
   return found;
 }
 
-// Calls `is_meant` with each process there is, and kills those for which it holds. How many of
-// them have not ended yet; below 0 where the system does not say which processes there are.
+// Calls `is_meant` with each process there is, and sends `signal` to those for which it holds. How
+// many of them have not ended yet; below 0 where the system does not say which processes there are.
 template <typename IsMeant>
-int kill_all(const IsMeant& is_meant) {
+int kill_all(const IsMeant& is_meant, int signal = SIGKILL) {
   struct Entry {  // linux_dirent64, which has no header
     ino64_t inode;
     off64_t offset;
@@ -110,7 +110,7 @@ int kill_all(const IsMeant& is_meant) {
       const char* digit = entry->name;
       for (; *digit >= '0' && *digit <= '9'; ++digit) pid = 10 * pid + (*digit - '0');
       if (*digit != 0 || pid <= 1 || pid == self || !is_meant(pid) || is_through(pid)) continue;
-      if (kill(pid, SIGKILL) == 0) ++alive;
+      if (kill(pid, signal) == 0) ++alive;
     }
   }
   close(folder);
@@ -223,6 +223,10 @@ void kill_session(pid_t leader) {
   // Processes in their own groups first: then none is left that could start more.
   kill(-leader, SIGKILL);
   (void)kill_all([&](pid_t pid) { return pid != leader && getsid(pid) == leader; });
+}
+
+bool group_lives(pid_t leader) {
+  return kill_all([&](pid_t pid) { return pid != leader && getpgid(pid) == leader; }, 0) > 0;
 }
 
 }  // namespace muster::inline v0_1::launch::internal

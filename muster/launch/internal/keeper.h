@@ -39,4 +39,7 @@ class Keeper {
 // those in groups of their own.
 void kill_session(pid_t leader);
 
+// Whether other processes of the leader's group run: those that a signal to the group reaches.
+bool group_lives(pid_t leader);
+
 }  // namespace muster::inline v0_1::launch::internal
