@@ -85,6 +85,10 @@ std::vector<formats::AuditSegment> read_audit(FileSystem& files, const std::stri
     segments.push_back(formats::parse_audit_segment(text, path).value());
   }
   if (segments.empty()) {
+    if (!files.info(model_dir).ok()) {
+      throw not_found(fmt::format("{} does not exist", model_dir),
+                      "pass the model_dir of a run with RunConfig::audit");
+    }
     throw not_found(fmt::format("{} has no record of used examples", model_dir),
                     "a run writes one if RunConfig::audit is set");
   }

@@ -67,6 +67,9 @@ TEST_F(AuditTest, WithoutARecord) {
   const ShellOutput ran = run();
   EXPECT_EQ(ran.code, 2);
   EXPECT_THAT(ran.text, HasSubstr("has no record of used examples"));
+  const ShellOutput none = run_muster("audit " + folder_ / "none");
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.text, HasSubstr("/none does not exist"));
   files_.make_directories(folder_ / "audit").value();
   files_
       .write_atomically(join_path(folder_ / "audit", "000001-1-2-task-0-of-1.json"),

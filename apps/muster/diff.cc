@@ -16,7 +16,10 @@
 #include "apps/muster/inspect.h"
 #include "muster/base/bytes.h"
 #include "muster/base/error.h"
+#include "muster/base/json.h"
+#include "muster/formats/checkpoint_header.h"
 #include "muster/formats/event.h"
+#include "muster/formats/file_digests.h"
 #include "muster/formats/safetensors.h"
 
 namespace muster::app {
@@ -27,22 +30,48 @@ using formats::TensorEntry;
 
 constexpr size_t kMostShown = 12;  // variables
 
+// What Muster says of a checkpoint in the header of its file; an empty object for a file of another
+// program. Throws Corrupt.
+nlohmann::json about_of(const SafetensorsReader& reader, const std::string& file) {
+  const formats::SafetensorsMetadata& metadata = reader.metadata();
+  if (!metadata.contains(formats::kAboutKey)) return nlohmann::json::object();
+  formats::check_header(reader, file).value();
+  return parse_json(metadata.at(formats::kAboutKey), file + ": metadata", ErrorKind::kCorrupt)
+      .value();
+}
+
 // The tensors of a checkpoint, over all of its files.
 class Tensors {
  public:
-  Tensors(FileSystem& files, const std::string& path) {
-    for (const std::string& file : checkpoint_files(files, path))
+  Tensors(FileSystem& files, const std::string& path) : file_(path) {
+    for (const std::string& file : checkpoint_files(files, path)) {
       readers_.push_back(SafetensorsReader::open(files, file).value());
+      about_.merge_patch(about_of(readers_.back(), file));
+    }
     for (const SafetensorsReader& reader : readers_) {
       for (const TensorEntry& entry : reader.tensors()) found_[entry.name] = {&reader, &entry};
     }
   }
+  // Nothing for a checkpoint of another program.
+  std::optional<int64_t> step() const {
+    const auto it = about_.find("global_step");
+    return it == about_.end() ? std::nullopt : std::optional(it->get<int64_t>());
+  }
+  // The state of each input.
+  nlohmann::json inputs() const { return about_.value("inputs", nlohmann::json::object()); }
   const TensorEntry* find(const std::string& name) const {
     const auto at = found_.find(name);
     return at == found_.end() ? nullptr : at->second.second;
   }
   std::string bytes(const std::string& name) const {
-    return found_.at(name).first->read(name).value();
+    std::string bytes = found_.at(name).first->read(name).value();
+    const auto digests = about_.find("digests");
+    if (digests == about_.end() || !digests->contains(name) ||
+        digests->at(name) == formats::digest_of(bytes_of(bytes)).digest)
+      return bytes;
+    throw corrupt(fmt::format("the tensor '{}' of {} is damaged", name, file_),
+                  "compare other checkpoints by their names; muster inspect checkpoint shows which "
+                  "tensors of this one are good");
   }
   std::set<std::string> names() const {
     std::set<std::string> names;
@@ -51,7 +80,9 @@ class Tensors {
   }
 
  private:
+  const std::string file_;
   std::vector<SafetensorsReader> readers_;
+  nlohmann::json about_ = nlohmann::json::object();
   std::map<std::string, std::pair<const SafetensorsReader*, const TensorEntry*>> found_;
 };
 
@@ -121,6 +152,22 @@ std::vector<VariableDiff> diff_checkpoints(const Tensors& a, const Tensors& b) {
   return differ;
 }
 
+// "train/position/seed: 0 and 3", of the states of the inputs.
+std::vector<std::string> diff_inputs(const nlohmann::json& a, const nlohmann::json& b) {
+  const nlohmann::json of_a = a.flatten(), of_b = b.flatten();
+  nlohmann::json all = of_a;
+  all.update(of_b);
+  std::vector<std::string> differ;
+  for (const auto& [pointer, ignored] : all.items()) {
+    const auto text = [&](const nlohmann::json& of) {
+      return of.contains(pointer) ? of.at(pointer).dump() : std::string("nothing");
+    };
+    if (const std::string x = text(of_a), y = text(of_b); x != y)
+      differ.push_back(fmt::format("{}: {} and {}", pointer.substr(1), x, y));
+  }
+  return differ;
+}
+
 // The checkpoints of a model_dir by step.
 std::map<int64_t, std::string> by_step(FileSystem& files, const std::string& folder) {
   std::map<int64_t, std::string> found;
@@ -135,7 +182,10 @@ void diff_all_checkpoints(FileSystem& files, const std::string& a, const std::st
   for (const auto& [step, path] : of_a) {
     const auto other = of_b.find(step);
     if (other == of_b.end()) continue;
-    diff.variables = diff_checkpoints(Tensors(files, path), Tensors(files, other->second));
+    const Tensors x(files, path), y(files, other->second);
+    if (!diff.first_inputs) diff.inputs = diff_inputs(x.inputs(), y.inputs());
+    if (!diff.first_inputs && !diff.inputs.empty()) diff.first_inputs = step;
+    diff.variables = diff_checkpoints(x, y);
     if (!diff.variables.empty()) {
       diff.first_checkpoint = step;
       return;
@@ -184,20 +234,24 @@ void diff_events(const Scalars& a, const Scalars& b, RunDiff& diff) {
   }
 }
 
-// The examples by step, as far as steps share a record.
-std::map<int64_t, std::vector<formats::AuditRange>> examples_by_step(
+// The examples of one task by step, as far as steps share a record.
+using ExamplesByStep = std::map<int64_t, std::vector<formats::AuditRange>>;
+
+// By the number of tasks that read data of their own, and the task.
+std::map<std::pair<int64_t, int64_t>, ExamplesByStep> examples_by_step(
     std::vector<formats::AuditSegment> segments) {
-  std::map<int64_t, std::vector<formats::AuditRange>> ends;
+  std::map<std::pair<int64_t, int64_t>, ExamplesByStep> of_tasks;
   std::ranges::sort(segments, {},
                     [](const auto& it) { return std::pair(it.attempt, it.first_step); });
   for (const formats::AuditSegment& segment : segments) {
+    ExamplesByStep& ends = of_tasks[{segment.tasks, segment.task}];
     ends.erase(ends.upper_bound(segment.first_step - 1), ends.end());
     std::vector<formats::AuditRange> all =
         ends.empty() ? decltype(segment.used){} : ends.rbegin()->second;
     for (const formats::AuditRange& range : segment.used) formats::add_range(all, range);
     ends[segment.last_step] = std::move(all);
   }
-  return ends;
+  return of_tasks;
 }
 
 void diff_examples(FileSystem& files, const std::string& a, const std::string& b, RunDiff& diff) {
@@ -207,19 +261,26 @@ void diff_examples(FileSystem& files, const std::string& a, const std::string& b
   if (!has(a) || !has(b)) return;
   const auto of_a = examples_by_step(read_audit(files, a));
   const auto of_b = examples_by_step(read_audit(files, b));
-  int64_t same_until = 0;
-  for (const auto& [step, ranges] : of_a) {
-    const auto other = of_b.find(step);
-    if (other == of_b.end()) continue;
-    if (other->second == ranges) {
-      diff.same_examples = true;
-      same_until = step;
-      continue;
+  for (const auto& [task, examples] : of_a) {
+    const auto others = of_b.find(task);
+    if (others == of_b.end()) continue;
+    int64_t same_until = 0;
+    for (const auto& [step, ranges] : examples) {
+      const auto other = others->second.find(step);
+      if (other == others->second.end()) continue;
+      if (other->second == ranges) {
+        diff.same_examples = diff.same_examples.value_or(true);
+        same_until = step;
+        continue;
+      }
+      diff.same_examples = false;
+      if (diff.first_examples && *diff.first_examples <= same_until + 1) break;
+      diff.first_examples = same_until + 1;
+      diff.examples = fmt::format("steps {} to {} used other examples", same_until + 1, step);
+      if (task.first > 1)
+        diff.examples += fmt::format(" in task {} of {}", task.second, task.first);
+      break;
     }
-    diff.same_examples = false;
-    diff.first_examples = same_until + 1;
-    diff.examples = fmt::format("steps {} to {} used other examples", same_until + 1, step);
-    return;
   }
 }
 
@@ -236,6 +297,7 @@ std::string diff_json(const RunDiff& diff) {
        {{"same", diff.same_checkpoints},
         {"first_difference", step(diff.first_checkpoint)},
         {"variables", std::move(variables)}}},
+      {"inputs", {{"first_difference", step(diff.first_inputs)}, {"differences", diff.inputs}}},
       {"events",
        {{"compared", diff.compared_points},
         {"first_difference", step(diff.first_event)},
@@ -253,16 +315,13 @@ RunDiff diff_runs(FileSystem& files, const std::string& a, const std::string& b)
     return info.ok() && info.value().is_directory;
   };
   if (!is_folder(a) || !is_folder(b)) {
-    // The step of a single checkpoint is that of its name, if it has one.
-    const std::string name(base_name(a));
-    const size_t digits = name.find_first_of("0123456789", name.rfind('-') + 1);
-    diff.variables = diff_checkpoints(Tensors(files, a), Tensors(files, b));
-    const int64_t step =
-        digits == std::string::npos ? 0 : std::strtoll(name.c_str() + digits, nullptr, 10);
+    const Tensors x(files, a), y(files, b);
+    diff.variables = diff_checkpoints(x, y);
+    diff.other_step = y.step();
     if (diff.variables.empty()) {
-      diff.same_checkpoints.push_back(step);
+      diff.same_checkpoints.push_back(x.step().value_or(0));
     } else {
-      diff.first_checkpoint = step;
+      diff.first_checkpoint = x.step().value_or(0);
     }
     return diff;
   }
@@ -288,14 +347,28 @@ std::string show_diff(const RunDiff& diff, bool json) {
                         diff.same_checkpoints.size() == 1 ? "" : "s",
                         fmt::join(diff.same_checkpoints, ", "));
   }
+  const auto add_lines = [&](const auto& all, const auto& line_of) {
+    for (size_t i = 0; i < std::min(all.size(), kMostShown); ++i)
+      text += "  " + line_of(all[i]) + "\n";
+    if (all.size() > kMostShown)
+      text += fmt::format("  and {} more (all with --json)\n", all.size() - kMostShown);
+  };
   if (diff.first_checkpoint) {
-    text += fmt::format("checkpoints: first difference at step {}, {} variable{}\n",
-                        *diff.first_checkpoint, diff.variables.size(),
+    const std::string where =
+        diff.other_step && diff.other_step != diff.first_checkpoint
+            ? fmt::format("those of steps {} and {} differ", *diff.first_checkpoint,
+                          *diff.other_step)
+            : fmt::format("first difference at step {}", *diff.first_checkpoint);
+    text += fmt::format("checkpoints: {}, {} variable{}\n", where, diff.variables.size(),
                         diff.variables.size() == 1 ? "" : "s");
-    for (size_t i = 0; i < std::min(diff.variables.size(), kMostShown); ++i)
-      text += fmt::format("  {}: {}\n", diff.variables[i].name, diff.variables[i].what);
-    if (diff.variables.size() > kMostShown)
-      text += fmt::format("  and {} more (all with --json)\n", diff.variables.size() - kMostShown);
+    add_lines(diff.variables,
+              [](const VariableDiff& it) { return fmt::format("{}: {}", it.name, it.what); });
+  } else if (diff.same_checkpoints.empty()) {
+    text += "checkpoints: the runs have none of the same step\n";
+  }
+  if (diff.first_inputs) {
+    text += fmt::format("inputs: first difference at step {}\n", *diff.first_inputs);
+    add_lines(diff.inputs, [](const std::string& it) { return it; });
   }
   if (diff.first_event) {
     text += fmt::format("events: first difference at step {}\n", *diff.first_event);
@@ -306,7 +379,7 @@ std::string show_diff(const RunDiff& diff, bool json) {
   if (diff.first_examples) {
     text += "examples: " + diff.examples + "\n";
   } else if (diff.same_examples) {
-    text += "examples: the same\n";
+    text += "examples: the same places in the order of each epoch\n";
   }
   return text;
 }

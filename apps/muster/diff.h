@@ -24,6 +24,11 @@ struct RunDiff {
   std::vector<int64_t> same_checkpoints{};
   std::optional<int64_t> first_checkpoint{};
   std::vector<VariableDiff> variables{};  // that differ there; ordered by name
+  std::optional<int64_t> other_step{};    // of the second, if single checkpoints are compared
+  // The first step with checkpoints whose input states differ: "train/position/seed: 0 and 3". The
+  // runs may still be the same.
+  std::optional<int64_t> first_inputs{};
+  std::vector<std::string> inputs{};
   // Of the first step at which an event differs: "loss: 0.25 and 0.26".
   int64_t compared_points = 0;  // of events
   std::optional<int64_t> first_event{};
