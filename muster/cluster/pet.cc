@@ -45,8 +45,11 @@ std::pair<int, int> bounds_of(const Environment& environment) {
   const std::vector<std::string> bounds = split(text, ':');
   const std::optional<int64_t> least = parse_int(bounds.front()), most = parse_int(bounds.back());
   if (bounds.size() > 2 || !least || !most || *least < 1 || *least > *most || *most > 100'000) {
-    throw invalid_argument(fmt::format("PET_NNODES is '{}'", text),
-                           "it is a number of nodes, or the bounds of an elastic job, as 1:4");
+    const char* const why =
+        least && most && *least > *most ? ": the minimum is larger than the maximum" : "";
+    throw invalid_argument(fmt::format("PET_NNODES is '{}'{}", text, why),
+                           "it is a number of nodes, at least 1, or the bounds of an elastic job, "
+                           "as 1:4");
   }
   return {static_cast<int>(*least), static_cast<int>(*most)};
 }
@@ -83,8 +86,11 @@ Node node_of(const Environment& environment) {
   }
   node.rank = static_cast<int>(rank.value_or(0));
   if (node.rank >= node.nodes) {
-    throw invalid_argument(fmt::format("this is node {}, and PET_NNODES is {}: nodes count from 0",
-                                       node.rank, environment.get_or("PET_NNODES", "1")));
+    throw invalid_argument(
+        fmt::format("this is node {}, and PET_NNODES is {}: nodes count from 0, so the last one is "
+                    "{}",
+                    node.rank, environment.get_or("PET_NNODES", "1"), node.nodes - 1),
+        "start no more nodes than the maximum, or raise it on all nodes");
   }
   // Of an elastic job it may be any number in between.
   const auto world = least == most ? number_if_set(environment, "WORLD_SIZE", 1) : std::nullopt;
