@@ -4,8 +4,11 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <string>
 #include <thread>
+
+#include "muster/base/error.h"
 
 namespace muster::testing {
 
@@ -18,6 +21,25 @@ inline constexpr int kTenTimesSlower = 1003;  // it gets a tenth of the time
 std::string blow_name(int blow);
 // Whether the process does it itself, when the file FAULT_TRIGGER is there.
 inline bool strikes_itself(int blow) { return blow == kCutConnections || blow == kDiskFull; }
+
+// Calls `strike_once`, which starts a run, strikes a process of it in a phase and measures what
+// follows, and returns what it returns. A process stays in a phase for a moment only, so on a busy
+// machine a blow may be late: the run has ended well although the blow had to end it otherwise, or
+// (NotFound is thrown) the process or its phase is gone. Then nothing was struck, and it is called
+// again, up to 5 times. The last result and the last error stand.
+template <typename Measured>
+Measured strike_in_time(const std::function<Measured(bool* late)>& strike_once) {
+  constexpr int kAttempts = 5;
+  for (int attempt = 1;; ++attempt) {
+    try {
+      bool late = false;
+      Measured measured = strike_once(&late);
+      if (!late || attempt == kAttempts) return measured;
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kNotFound || attempt == kAttempts) throw;
+    }
+  }
+}
 
 // Closes all connections of another process that this one may trace, as one of the same user that
 // it has started; both sides of each see its end. Throws where the kernel does not allow it

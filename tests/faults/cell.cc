@@ -211,18 +211,11 @@ const std::vector<std::string>& phases() {
 }
 
 Measured strike(const Cell& cell) {
-  // A process stays in a phase for a moment only. Where a busy machine let this process
-  // stand still until the run had ended well, nothing was struck, and it is tried again.
-  constexpr int kAttempts = 5;
-  for (int attempt = 1;; ++attempt) {
-    try {
-      Measured measured = strike_once(cell);
-      if (measured.code != 0 || expected_code(cell) == 0 || attempt == kAttempts) return measured;
-    } catch (const Error& error) {
-      // There is no such task any more.
-      if (error.kind() != ErrorKind::kNotFound || attempt == kAttempts) throw;
-    }
-  }
+  return strike_in_time<Measured>([&](bool* late) {
+    Measured measured = strike_once(cell);
+    *late = measured.code == 0 && expected_code(cell) != 0;
+    return measured;
+  });
 }
 
 }  // namespace muster::testing

@@ -114,5 +114,30 @@ TEST(Named, AreThoseTheOthersSpeakOf) {
   EXPECT_EQ(named_in("nothing\n", "").text(), "-");
 }
 
+TEST(StrikeInTime, RepeatsABlowThatIsLateAndNoOther) {
+  const auto calls_until = [](int good, const Error* thrown) {
+    int calls = 0;
+    try {
+      const int last = strike_in_time<int>([&](bool* late) {
+        ++calls;
+        if (thrown != nullptr && calls < good) throw *thrown;
+        *late = calls < good;
+        return calls;
+      });
+      EXPECT_EQ(last, calls);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.message(), thrown->message());
+    }
+    return calls;
+  };
+  const Error gone = not_found("no such task"), wrong = internal_error("wrong");
+  EXPECT_EQ(calls_until(1, nullptr), 1);
+  EXPECT_EQ(calls_until(3, nullptr), 3);
+  EXPECT_EQ(calls_until(100, nullptr), 5) << "the last result stands";
+  EXPECT_EQ(calls_until(3, &gone), 3);
+  EXPECT_EQ(calls_until(100, &gone), 5) << "and the last error";
+  EXPECT_EQ(calls_until(3, &wrong), 1);
+}
+
 }  // namespace
 }  // namespace muster::testing

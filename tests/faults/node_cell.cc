@@ -111,7 +111,7 @@ void check(const NodeCell& cell, const NodeMeasured& measured, std::string& brok
   if (!measured.same_bits) broken += "other bits after resuming\n";
 }
 
-NodeMeasured strike_nodes_once(const NodeCell& cell) {
+NodeMeasured strike_nodes_once(const NodeCell& cell, bool* late) {
   const TempDirectory directory;
   const std::string model = directory / "model";
   Machines machines(model);
@@ -137,6 +137,7 @@ NodeMeasured strike_nodes_once(const NodeCell& cell) {
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     measured.rendezvous_code = struck == 0 ? mine : others;
     measured.launcher_code = struck == 0 ? others : mine;
+    *late = measured.rendezvous_code == 0 && expected(cell) != 0;
     if (!has_checkpoint(model, kLast)) {
       for (const size_t node : {0, 1}) machines.start(node);
       for (const size_t node : {0, 1}) (void)machines.at(node).wait(kMostNodeTime);
@@ -145,6 +146,7 @@ NodeMeasured strike_nodes_once(const NodeCell& cell) {
                          read_file(checkpoint_path(model, kLast)) == undisturbed(kTransport);
     check(cell, measured, broken);
   } catch (const Error& error) {
+    *late = error.kind() == ErrorKind::kNotFound;
     broken += error.message() + "\n";
   }
   if (!broken.empty()) measured.broken = cell.text() + ": " + broken + machines.output();
@@ -164,15 +166,7 @@ const std::vector<std::string>& node_phases() {
 }
 
 NodeMeasured strike(const NodeCell& cell) {
-  // As for a Cell: a busy machine may let this process stand still until the run has ended.
-  constexpr int kAttempts = 5;
-  NodeMeasured measured;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    measured = strike_nodes_once(cell);
-    const bool late = measured.rendezvous_code == 0 && expected(cell) != 0;
-    if (!late) break;
-  }
-  return measured;
+  return strike_in_time<NodeMeasured>([&](bool* late) { return strike_nodes_once(cell, late); });
 }
 
 }  // namespace muster::testing

@@ -144,9 +144,7 @@ int64_t found_again(const Words& victim, std::string& output, std::string& broke
   return -1;
 }
 
-// `late`: the run ended well before it was struck.
-ServedMeasured strike_once(const ServedCell& cell, bool& late) {
-  late = false;
+ServedMeasured strike_once(const ServedCell& cell, bool* late) {
   const TempDirectory directory;
   const Words victim = {binary("fault_victim"), "--model_dir=" + directory / "model"};
   ServedMeasured measured;
@@ -168,7 +166,7 @@ ServedMeasured strike_once(const ServedCell& cell, bool& late) {
     measured.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     output = program.output();
-    late = measured.code == 0 && served_code(cell) != 0;
+    *late = measured.code == 0 && served_code(cell) != 0;
     if (measured.code != served_code(cell)) {
       broken += fmt::format("the exit code is {}, not {}\n", measured.code, served_code(cell));
     }
@@ -183,7 +181,7 @@ ServedMeasured strike_once(const ServedCell& cell, bool& late) {
     if (comes_to_its_end(cell) && measured.saved != kServedSteps)
       broken += fmt::format("there is no checkpoint of step {} that can be read\n", kServedSteps);
   } catch (const Error& error) {
-    late = error.kind() == ErrorKind::kNotFound;  // there is no such task, or phase, any more
+    *late = error.kind() == ErrorKind::kNotFound;
     broken += error.message() + "\n";
   }
   if (!broken.empty()) measured.broken = cell.text() + ": " + broken + output;
@@ -215,12 +213,7 @@ const std::vector<std::string>& served_phases() {
 }
 
 ServedMeasured strike(const ServedCell& cell) {
-  // As for a Cell: a busy machine may let this process stand still meanwhile.
-  constexpr int kAttempts = 5;
-  ServedMeasured measured;
-  bool late = true;
-  for (int attempt = 0; attempt < kAttempts && late; ++attempt) measured = strike_once(cell, late);
-  return measured;
+  return strike_in_time<ServedMeasured>([&](bool* late) { return strike_once(cell, late); });
 }
 
 }  // namespace muster::testing
