@@ -131,7 +131,7 @@ function Row({task, replica, slow, most, epochs, devices}) {
       <td class="right">{replica.step < 0 ? '–' : number(replica.step)}</td>
       {epochs && <td class="right">{replica.epoch < 0 ? '–' : number(replica.epoch)}</td>}
       <td class="right whole">{replica.rate > 0 ? `${number(Number(replica.rate.toPrecision(3)))}${task.trains ? '' : ' batches'}` : '–'}</td>
-      <td>{runs ? `${replica.activity}${bucket} for ${duration(replica.seconds)}` : ''}</td>
+      <td class="whole">{runs ? `${replica.activity}${bucket} for ${duration(replica.seconds)}` : ''}</td>
       <td class="bar-cell"><Bar seconds={replica.mean} most={most} /></td>
       <td><Steps steps={replica.steps} /></td>
       <td class="bar-cell"><Shares seconds={replica.whole} /></td>

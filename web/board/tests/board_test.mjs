@@ -304,6 +304,8 @@ async function tasks() {
     check(found.length === 0, 'axe-core: tasks', found.join('\n'));
     await page.setViewportSize({width: 390, height: 800});
     check(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'tasks: they fit on a phone');
+    const oneLine = await page.$$eval('.tasks tbody td', (cells) => cells.filter((cell) => cell.innerText.includes(' for ')).map((cell) => { const all = document.createRange(); all.selectNodeContents(cell); return all.getClientRects().length; }));
+    check(oneLine.length > 0 && oneLine.every((lines) => lines === 1), 'tasks: what a task does is on one line', oneLine.join());
     check(problems.length === 0, 'tasks: no error', problems.join('\n'));
   });
 }
