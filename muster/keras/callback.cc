@@ -7,6 +7,7 @@
 namespace muster::inline v0_1::keras {
 
 nlohmann::json Callback::state() const { return nullptr; }
+std::function<nlohmann::json()> Callback::settled_state() const { return nullptr; }
 void Callback::restore(const nlohmann::json& /*state*/) {}
 
 Model& Callback::model() const {

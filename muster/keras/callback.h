@@ -34,6 +34,9 @@ struct FitInfo {
   int64_t steps = -1;         // of an epoch; -1: not known yet
   // The names in the Logs of an epoch.
   std::vector<std::string> metrics{};
+  // Whether this fit() has a callback that may read what others write, on any worker: one that is
+  // not a class of Muster, or a LambdaCallback.
+  bool files_may_be_read = true;
 };
 
 // What is known of a batch after its step.
@@ -127,7 +130,12 @@ class MUSTER_EXPORT Callback {
   virtual std::string name() const { return {}; }
   virtual nlohmann::json state() const;
   virtual void restore(const nlohmann::json& state);
-  // The same for tensors; only the chief's are stored and restored.
+  // If a thread still writes what state() takes as written: returns a function that waits for the
+  // thread and returns what state() then is. It throws an Error if no backup may be made. fit()
+  // calls it on some thread before a backup with the state is there, before it calls
+  // on_train_end() of the first callback, and when it fails. nullptr: state() is final.
+  virtual std::function<nlohmann::json()> settled_state() const;
+  // The same as state() and restore() for tensors; only the chief's are stored and restored.
   virtual std::map<std::string, Tensor> tensors() const { return {}; }
   // Restores what tensors() returned when the run was stopped.
   virtual void restore_tensors(const std::map<std::string, Tensor>& /*tensors*/) {}

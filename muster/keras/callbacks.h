@@ -80,6 +80,11 @@ struct ModelCheckpointOptions {
   std::optional<int64_t> save_freq = {};
   // The value that the first save of save_best_only must beat.
   std::optional<double> initial_value_threshold = {};
+  // Whether a thread writes a save from the second on, while fit() makes steps. Every save is
+  // written before a backup that knows of it, before the next save, and before
+  // Callback::on_train_end(). Unset: only if no other callback may read the file
+  // (FitInfo::files_may_be_read). The chief then holds what it saves once more in memory.
+  std::optional<bool> asynchronous = {};
   // How many saves in a row may fail: fit() continues and tries again at the next save; one more
   // failure ends it. The first and the last save must succeed: if the last save failed, fit() saves
   // again at its end, with the weights of that time. With save_best_only a failed save does not
@@ -99,17 +104,28 @@ class MUSTER_EXPORT ModelCheckpoint : public Callback {
   explicit ModelCheckpoint(std::string path, ModelCheckpointOptions options = {});
   ~ModelCheckpoint() override;
 
+  void on_train_begin(const FitInfo& info) override;
   void on_train_batch_end(const BatchInfo& info) override;
   void on_epoch_begin(int64_t epoch) override { epoch_ = epoch; }
   void on_epoch_end(int64_t epoch, Logs& logs) override;
   void on_train_end(const Logs& logs) override;
   std::string name() const override { return "ModelCheckpoint:" + path_; }
   nlohmann::json state() const override;
+  std::function<nlohmann::json()> settled_state() const override;
   void restore(const nlohmann::json& state) override;
 
  private:
-  // Returns whether it was saved; if not, the log says why.
-  bool save(const Logs& logs, bool must);
+  struct Unsaved {
+    int64_t epoch{};
+    Logs logs{};
+  };
+  struct Aside;
+  static nlohmann::json state_of(const Monitor& monitor, const std::optional<Unsaved>& unsaved);
+  // Returns whether it was saved, or a thread saves it; if not, the log says why. `before` is the
+  // monitor without this save.
+  bool save(const Logs& logs, bool must, const Monitor& before);
+  // Waits for the save that a thread writes.
+  void settle();
 
   const std::string path_;
   const ModelCheckpointOptions options_;
@@ -117,11 +133,8 @@ class MUSTER_EXPORT ModelCheckpoint : public Callback {
   int64_t epoch_ = 0;
   std::unique_ptr<FailedSaves> failures_;
   bool has_saved_ = false;
-  struct Unsaved {
-    int64_t epoch{};
-    Logs logs{};
-  };
   std::optional<Unsaved> unsaved_;  // the last save, if it failed
+  std::unique_ptr<Aside> aside_;    // where a thread may write
 };
 
 // Options of EarlyStopping.

@@ -41,22 +41,35 @@ ModelCheckpoint::ModelCheckpoint(std::string path, ModelCheckpointOptions option
 }
 ModelCheckpoint::~ModelCheckpoint() = default;
 
+// A save that a thread writes; and where the callback is if it fails.
+struct ModelCheckpoint::Aside {
+  internal::FileAside file{};
+  std::optional<Monitor> before{};
+  Unsaved unsaved{};
+};
+
+void ModelCheckpoint::on_train_begin(const FitInfo& info) {
+  aside_.reset();
+  if (options_.asynchronous.value_or(!info.files_may_be_read)) aside_ = std::make_unique<Aside>();
+}
+
 void ModelCheckpoint::on_train_batch_end(const BatchInfo& info) {
   if (options_.save_best_only) monitor_.learn(model());
   if (options_.save_freq && model().step() % *options_.save_freq == 0)
-    (void)save(info.logs(), /*must=*/false);
+    (void)save(info.logs(), /*must=*/false, monitor_);
 }
 
 void ModelCheckpoint::on_epoch_end(int64_t epoch, Logs& logs) {
   epoch_ = epoch;
   if (options_.save_freq) return;
   if (!options_.save_best_only) {
-    (void)save(logs, /*must=*/false);
+    (void)save(logs, /*must=*/false, monitor_);
     return;
   }
   const std::optional<double> value = monitor_.value(logs);
   if (!value) return;
   monitor_.learn(model(), /*there=*/true);
+  settle();  // one that failed is not the best
   if (!monitor_.is_better(*value)) return;
   if (model().is_chief()) {
     log::info(fmt::format("{} improved from {} to {}: saving the model", options_.monitor,
@@ -65,21 +78,36 @@ void ModelCheckpoint::on_epoch_end(int64_t epoch, Logs& logs) {
   const Monitor before = monitor_;
   monitor_.set_best(*value);
   // An epoch that could not be saved is not the best.
-  if (!save(logs, /*must=*/false)) monitor_ = before;
+  if (!save(logs, /*must=*/false, before)) monitor_ = before;
 }
 
 void ModelCheckpoint::on_train_end(const Logs& /*logs*/) {
+  settle();
   // A run that had nothing to train may not even know its weights.
-  if (!unsaved_ || !model().built()) return;
-  // The weights of an epoch before the last are gone.
-  const Unsaved last = *std::exchange(unsaved_, std::nullopt);
-  if (options_.save_best_only && last.epoch != epoch_) return;
-  (void)save(last.logs, /*must=*/true);
-  if (!options_.save_best_only) return;
-  if (const auto value = monitor_.value(last.logs)) monitor_.set_best(*value);
+  if (unsaved_ && model().built()) {
+    const Unsaved last = *std::exchange(unsaved_, std::nullopt);
+    // The weights of an epoch before the last are gone.
+    if (!options_.save_best_only || last.epoch == epoch_) {
+      (void)save(last.logs, /*must=*/true, monitor_);
+      const auto value = options_.save_best_only ? monitor_.value(last.logs) : std::nullopt;
+      if (value) monitor_.set_best(*value);
+    }
+  }
+  aside_.reset();
 }
 
-bool ModelCheckpoint::save(const Logs& logs, bool must) {
+void ModelCheckpoint::settle() {
+  if (!aside_ || !aside_->file.step) return;
+  const bool saved =
+      internal::settle_file(model(), aside_->file, *failures_,
+                            fmt::format("ModelCheckpoint('{}') at step {}", path_, model().step()));
+  if (saved) return;
+  monitor_ = *aside_->before;
+  unsaved_ = aside_->unsaved;
+}
+
+bool ModelCheckpoint::save(const Logs& logs, bool must, const Monitor& before) {
+  settle();
   fmt::dynamic_format_arg_store<fmt::format_context> arguments;
   arguments.push_back(fmt::arg("epoch", epoch_ + 1));
   std::vector<std::string> names{"epoch"};
@@ -97,19 +125,45 @@ bool ModelCheckpoint::save(const Logs& logs, bool must) {
   }
   const auto write = options_.save_weights_only ? internal::save_weights : internal::save_model;
   // The first one shows that it can be written.
-  const bool saved = write(model(), path, failures_.get(), must || !has_saved_);
+  must = must || !has_saved_;
+  const bool saved = write(model(), path,
+                           {.failures = failures_.get(),
+                            .must = must,
+                            .aside = aside_ ? &aside_->file : nullptr,
+                            .waits = must || !aside_});
   has_saved_ = true;
   unsaved_.reset();
   if (!saved) unsaved_ = {epoch_, logs};
+  if (aside_ && aside_->file.step) {
+    aside_->before = before;
+    aside_->unsaved = {epoch_, logs};
+  }
   return saved;
 }
 
-nlohmann::json ModelCheckpoint::state() const {
+nlohmann::json ModelCheckpoint::state() const { return state_of(monitor_, unsaved_); }
+
+nlohmann::json ModelCheckpoint::state_of(const Monitor& monitor,
+                                         const std::optional<Unsaved>& unsaved) {
   nlohmann::json state;
   // JSON has no infinity: nothing was saved yet.
-  if (std::isfinite(monitor_.best())) state["best"] = monitor_.best();
-  if (unsaved_) state["unsaved"] = {{"epoch", unsaved_->epoch}, {"logs", unsaved_->logs}};
+  if (std::isfinite(monitor.best())) state["best"] = monitor.best();
+  if (unsaved) state["unsaved"] = {{"epoch", unsaved->epoch}, {"logs", unsaved->logs}};
   return state;
+}
+
+std::function<nlohmann::json()> ModelCheckpoint::settled_state() const {
+  if (!aside_ || !aside_->file.written.valid()) return nullptr;
+  return [written = aside_->file.written, saved = state(),
+          failed = state_of(*aside_->before, aside_->unsaved), may_fail = failures_->patient()] {
+    try {
+      (void)written.get();
+    } catch (const Error&) {
+      if (!may_fail) throw;
+      return failed;
+    }
+    return saved;
+  };
 }
 
 void ModelCheckpoint::restore(const nlohmann::json& state) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -14,12 +15,14 @@
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/checkpoint/manager.h"
 #include "muster/files/file_systems.h"
+#include "muster/files/shared_patience.h"
 #include "muster/keras/internal/model_files.h"
 #include "muster/keras/internal/model_impl.h"
 #include "muster/keras/internal/stored_weights.h"
 #include "muster/loop/named_call.h"
 #include "muster/loop/replica_context.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/train/checkpoint_writer.h"
 
 namespace muster::inline v0_1::keras {
 namespace {
@@ -52,19 +55,8 @@ std::string misfits(const char* call, const std::string& file, const std::string
                      model, problems.size(), weights, list_lines(problems, kShown, "    "));
 }
 
-// The chief writes. All processes meet after it: what it did is done for all of them. Returns
-// whether it wrote, as save_model() says.
-bool write_on_chief(Model& model, const std::function<void()>& write, FailedSaves* failures,
-                    bool must) {
-  const distribute::Scope here = internal::ModelAccess::impl(model).scope();
-  bool written = true;
-  if (here.is_chief()) {
-    if (failures != nullptr) {
-      written = failures->attempt(must, write);
-    } else {
-      write();
-    }
-  }
+// Whether the chief has written; all processes learn it.
+bool agree_on_written(const Model& model, bool written) {
   const auto failed = internal::ModelAccess::impl(model).strategy().run({.training = false}, [&] {
     const distribute::ReplicaContext& replica = distribute::ReplicaContext::current();
     return replica.all_reduce(
@@ -72,6 +64,60 @@ bool write_on_chief(Model& model, const std::function<void()>& write, FailedSave
         torch::full({}, replica.replica_id() == 0 && !written ? 1 : 0, at::kLong));
   });
   return failed[0].item<int64_t>() == 0;
+}
+
+// The chief writes `content`. All processes meet after it: what it did is done for all of them; or
+// a thread of the chief writes. Returns what save_model() returns.
+bool write_on_chief(Model& model, Checkpoint content,
+                    const std::function<void(const Checkpoint&)>& write,
+                    const internal::FileWay& way) {
+  const distribute::Scope here = internal::ModelAccess::impl(model).scope();
+  const auto in_turn = [write](const Checkpoint& all) {
+    // A thread may write to the same path.
+    static std::mutex mutex;
+    const std::lock_guard lock(mutex);
+    write(all);
+  };
+  if (!way.waits) {
+    way.aside->step = model.step();
+    if (!here.is_chief()) return true;
+    auto work = [in_turn, content = std::move(content)]() mutable {
+      const SharedPatience patience;
+      // The thread drops it, so that the next copy has its memory.
+      const Checkpoint own = std::exchange(content, {});
+      in_turn(own);
+      return std::string();
+    };
+    way.aside->written = muster::internal::write_aside(*way.aside->step, std::move(work)).share();
+    return true;
+  }
+  bool written = true;
+  if (here.is_chief()) {
+    if (way.failures != nullptr) {
+      written = way.failures->attempt(way.must, [&] { in_turn(content); });
+    } else {
+      in_turn(content);
+    }
+  }
+  return agree_on_written(model, written);
+}
+
+// What a file needs of the state.
+Checkpoint content_for(Model::Impl& impl, internal::FileAside* aside, bool weights_only) {
+  std::vector<std::string> names;
+  if (weights_only) names = impl.scope().variable_names();
+  using Tensors = std::map<std::string, Tensor>;
+  const auto needed = [&](const Tensors& all) {
+    if (!weights_only) return all;
+    Tensors some;
+    for (const std::string& name : names) some[name] = all.at(name);
+    return some;
+  };
+  if (aside != nullptr)
+    return impl.state([&](const Tensors& all) { return aside->copy.of(needed(all)); });
+  Checkpoint state = impl.state();
+  state.tensors = needed(state.tensors);
+  return state;
 }
 
 }  // namespace
@@ -97,24 +143,25 @@ void Model::set_weights(const std::map<std::string, Tensor>& weights) {
 
 void Model::save_weights(const std::string& path) { internal::save_weights(*this, path); }
 
-bool internal::save_weights(Model& model, const std::string& path, FailedSaves* failures,
-                            bool must) {
+bool internal::save_weights(Model& model, const std::string& path, const FileWay& way) {
   const distribute::NamedCall call("Model::save_weights()");
   if (!path.ends_with(".safetensors")) {
     throw invalid_argument(fmt::format("save_weights: the path is '{}'", path),
                            "let it end in .safetensors");
   }
-  if (internal::ModelAccess::impl(model).bystander()) return true;
-  Checkpoint weights{.global_step = model.step()};
-  for (auto& [name, value] : model.get_weights()) weights.tensors[name] = std::move(value);
+  Model::Impl& impl = internal::ModelAccess::impl(model);
+  if (impl.bystander()) return true;
+  impl.require_built("save_weights");
+  Checkpoint weights = content_for(impl, way.aside, /*weights_only=*/true);
+  weights.global_step = model.step();
   weights.notes[kModelNote] = model.name();
   return write_on_chief(
-      model,
-      [&] {
+      model, std::move(weights),
+      [path](const Checkpoint& content) {
         file_systems().make_directories(directory_of(path)).value();
-        write_checkpoint(file_systems(), path, weights);
+        write_checkpoint(file_systems(), path, content);
       },
-      failures, must);
+      way);
 }
 
 LoadedWeights Model::load_weights(const std::string& path, const LoadWeightsOptions& options) {
@@ -198,12 +245,12 @@ void Model::save(const std::string& path) {
   internal::save_model(*this, path);
 }
 
-bool internal::save_model(Model& model, const std::string& path, FailedSaves* failures, bool must) {
+bool internal::save_model(Model& model, const std::string& path, const FileWay& way) {
   const distribute::NamedCall call("Model::save()");
   Model::Impl& impl = internal::ModelAccess::impl(model);
   if (impl.bystander()) return true;
   impl.require_built("save");
-  Checkpoint state = impl.state();
+  Checkpoint state = content_for(impl, way.aside, /*weights_only=*/false);
   state.notes[kModelNote] = json{
       {"name", model.name()},
       {"optimizer", model.compiled() ? impl.compiled->base.describe() : ""},
@@ -211,13 +258,28 @@ bool internal::save_model(Model& model, const std::string& path, FailedSaves* fa
        model.compiled() ? impl.compiled->rate_factor->load()
                         : 1.0}}.dump();
   return write_on_chief(
-      model,
-      [&] {
+      model, std::move(state),
+      [path](const Checkpoint& content) {
         CheckpointManager manager(path, {.keep_checkpoint_max = 1});
         manager.ensure_writable();
-        manager.save(state);
+        manager.save(content);
       },
-      failures, must);
+      way);
+}
+
+bool internal::settle_file(Model& model, FileAside& aside, FailedSaves& failures,
+                           const std::string& waiter) {
+  const distribute::NamedCall call("ModelCheckpoint");
+  const int64_t step = *std::exchange(aside.step, std::nullopt);
+  const std::shared_future<std::string> written = std::exchange(aside.written, {});
+  bool there = true;
+  if (written.valid()) {
+    muster::internal::tell_if_it_waits(
+        [&](Seconds time) { return written.wait_for(time) == std::future_status::ready; }, waiter,
+        step, &aside.waits);
+    there = failures.attempt(/*must=*/false, [&] { (void)written.get(); });
+  }
+  return agree_on_written(model, there);
 }
 
 void Model::load(const std::string& path) {

@@ -48,7 +48,7 @@ void Session::show_last_step(int64_t step) const { loop_->show_last_step(step); 
 Scope Session::scope() const { return Scope(loop_); }
 
 std::optional<bool> Session::save(const std::string& model_dir, const SaveOptions& options,
-                                  const std::function<void()>& beside) const {
+                                  const BeforeSave& beside) const {
   const bool saved = loop_->save(model_dir, options, beside).saved;
   if (loop_->is_saving()) return std::nullopt;
   return saved;
@@ -56,6 +56,8 @@ std::optional<bool> Session::save(const std::string& model_dir, const SaveOption
 
 bool Session::settle_save() const { return loop_->settle_save(); }
 bool Session::await_save() const noexcept { return loop_->await_save(); }
+
+Checkpoint Session::state(const CopyOfState& copy) const { return loop_->state(copy); }
 
 void Session::begin_again(const Checkpoint& state, int64_t accumulate_steps) const {
   loop_->begin_again(state, accumulate_steps);

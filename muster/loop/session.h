@@ -20,6 +20,8 @@
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/distribute/strategy.h"
 #include "muster/loop/scope.h"
+#include "muster/train/checkpoint_writer.h"
+#include "muster/train/state_copy.h"
 
 namespace muster::inline v0_1::distribute {
 
@@ -55,7 +57,7 @@ class MUSTER_PART_EXPORT Session {
   // by the thread that writes it, and an Error that it throws fails the save. Returns on all
   // processes whether it is there; nothing where a thread writes it.
   std::optional<bool> save(const std::string& model_dir, const SaveOptions& options,
-                           const std::function<void()>& beside) const;
+                           const BeforeSave& beside) const;
   // All processes together: waits for the save that a thread writes, and returns whether it is
   // there. Throws its error where none may fail. REQUIRES: save() returned nothing.
   bool settle_save() const;
@@ -63,6 +65,8 @@ class MUSTER_PART_EXPORT Session {
   // where this process is not the chief. The next save() or settle_save() settles the save.
   bool await_save() const noexcept;
 
+  // As Scope::state(), but the chief has what `copy` returns, and others have no tensors.
+  Checkpoint state(const CopyOfState& copy) const;
   // Lets the replicas begin again, with what `state` holds of the variables and slots they will
   // have, and with `accumulate_steps`. So variables may be added that were not there in the first
   // step that trained, and others may train. All processes call it together. Throws InvalidArgument

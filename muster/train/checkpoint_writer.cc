@@ -1,5 +1,6 @@
 #include "muster/train/checkpoint_writer.h"
 
+#include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -19,6 +20,26 @@ namespace muster::inline v0_1 {
 void internal::yield_to_steps() {
   constexpr int kNice = 10;
   (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNice);
+}
+
+std::future<std::string> internal::write_aside(int64_t step, std::function<std::string()> write) {
+  return std::async(std::launch::async, [step, write = std::move(write)] {
+    yield_to_steps();
+    const plan::SaveInFlight shown(step);
+    return write();
+  });
+}
+
+void internal::tell_if_it_waits(const std::function<bool(Seconds)>& done_within,
+                                const std::string& waiter, int64_t step, int64_t* waits) {
+  constexpr Seconds kWorthReading{0.5};
+  if (done_within(Seconds(0))) return;
+  ++*waits;
+  if (done_within(kWorthReading)) return;
+  log::event("save_waits", {{"global_step", step}, {"waits", *waits}},
+             fmt::format("{} waits for the checkpoint of step {}, which is still being written "
+                         "(wait {} of this run)",
+                         waiter, step, *waits));
 }
 
 CheckpointWriter::CheckpointWriter(const std::string& model_dir,
@@ -56,28 +77,24 @@ std::string CheckpointWriter::save(const Checkpoint& checkpoint) {
 
 void CheckpointWriter::begin(Checkpoint checkpoint, RestOfCheckpoint rest) {
   rest_failed_ = false;
-  const auto write = [this](Checkpoint& all, const RestOfCheckpoint& rest) {
-    internal::yield_to_steps();
-    const plan::SaveInFlight shown(all.global_step);
-    if (rest) {
-      const Status added = [&] {
-        try {
-          return rest(all);
-        } catch (...) {
-          rest_failed_ = true;
-          throw;
+  const int64_t step = checkpoint.global_step;
+  begun_ = internal::write_aside(
+      step, [this, checkpoint = std::move(checkpoint), rest = std::move(rest)]() mutable {
+        // The thread drops it, not finish().
+        const RestOfCheckpoint own = std::exchange(rest, {});
+        if (own) {
+          const Status added = [&] {
+            try {
+              return own(checkpoint);
+            } catch (...) {
+              rest_failed_ = true;
+              throw;
+            }
+          }();
+          if (!added.ok()) throw added.error();
         }
-      }();
-      if (!added.ok()) throw added.error();
-    }
-    return save(all);
-  };
-  begun_ = std::async(std::launch::async, [write, checkpoint = std::move(checkpoint),
-                                           rest = std::move(rest)]() mutable {
-    // The thread drops it, not finish().
-    const RestOfCheckpoint own = std::exchange(rest, {});
-    return write(checkpoint, own);
-  });
+        return save(checkpoint);
+      });
 }
 
 bool CheckpointWriter::is_done_within(Seconds time) const {

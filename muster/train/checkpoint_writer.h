@@ -3,8 +3,10 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <future>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +23,10 @@ namespace muster::inline v0_1 {
 // Adds what a checkpoint still lacks, on the thread that writes it. An error that it returns is
 // that of a save that failed. An error that it throws ends the run, whatever saves may fail.
 using RestOfCheckpoint = std::function<Status(Checkpoint& checkpoint)>;
+
+// Writes what belongs next to a checkpoint, before the checkpoint is written, and may change the
+// notes that the checkpoint will have.
+using BeforeSave = std::function<void(std::map<std::string, std::string>& notes)>;
 
 class MUSTER_PART_EXPORT CheckpointWriter {
  public:
@@ -68,6 +74,17 @@ class MUSTER_PART_EXPORT CheckpointWriter {
 };
 
 namespace internal {
+
+// Calls `write` on a thread of its own, which has a low priority and is shown as the one that saves
+// `step`. The future has what it returns or throws; its destructor waits for the thread.
+MUSTER_PART_EXPORT std::future<std::string> write_aside(int64_t step,
+                                                        std::function<std::string()> write);
+
+// Waits at most half a second for `done_within` to be true. If it is not, the log says that
+// `waiter`, "the save of step 200", waits for the save of `step`. `waits` counts the calls that had
+// to wait.
+MUSTER_PART_EXPORT void tell_if_it_waits(const std::function<bool(Seconds)>& done_within,
+                                         const std::string& waiter, int64_t step, int64_t* waits);
 
 // Gives this thread a low priority, for as long as it lives. Threads that compute a step wait for
 // each other, so one that shares its core with the save would delay them all. If the core is idle,

@@ -341,7 +341,7 @@ RestOfCheckpoint Engine::rest_of(const Save& save) {
     }
     try {
       const SharedPatience patience;
-      if (beside) beside();
+      if (beside) beside(checkpoint.notes);
     } catch (const Error& error) {
       return error;
     }

@@ -131,9 +131,9 @@ class MUSTER_PART_EXPORT Engine {
     // On the chief: the program's notes. It is called when the checkpoint is about to be written,
     // and may write what belongs next to it: where it throws, the save has failed.
     std::function<std::map<std::string, std::string>()> notes{};
-    // On the chief: what else belongs next to the checkpoint is written before it. If a thread
-    // writes the checkpoint, it calls this. Where it throws an Error, the save has failed.
-    std::function<void()> beside{};
+    // On the chief: if a thread writes the checkpoint, it calls this. Where it throws an Error, the
+    // save has failed.
+    BeforeSave beside{};
     std::function<CheckpointWriter&()> writer{};             // on the chief
     std::function<void(const std::string& prefix)> saved{};  // on the chief, once it is there
     SaveWay way{};                                           // as save_together() takes it

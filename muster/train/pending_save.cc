@@ -1,11 +1,8 @@
 #include "muster/train/pending_save.h"
 
-#include <fmt/format.h>
-
 #include <utility>
 
 #include "muster/base/error.h"
-#include "muster/base/log.h"
 #include "muster/train/save_together.h"
 
 namespace muster::inline v0_1 {
@@ -45,13 +42,9 @@ std::string PendingSave::await() {
 
 std::optional<bool> PendingSave::settle(distribute::Replica& replica, const std::string& waiter) {
   if (!any_) return std::nullopt;
-  constexpr Seconds kWorthReading{0.5};
-  if (writer_ != nullptr && !writer_->is_done()) ++waits_;
-  if (writer_ != nullptr && !writer_->is_done_within(kWorthReading)) {
-    log::event("save_waits", {{"global_step", step_}, {"waits", waits_}},
-               fmt::format("{} waits for the checkpoint of step {}, which is still being written "
-                           "(wait {} of this run)",
-                           waiter, step_, waits_));
+  if (writer_ != nullptr) {
+    internal::tell_if_it_waits([&](Seconds time) { return writer_->is_done_within(time); }, waiter,
+                               step_, &waits_);
   }
   const bool saved = !await().empty();
   any_ = false;

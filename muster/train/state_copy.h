@@ -2,6 +2,7 @@
 // Thread safety: belongs to the replica's thread.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <thread>
@@ -10,6 +11,10 @@
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1 {
+
+// Returns copies of the tensors that a file needs, which `state` has while the run stands still.
+using CopyOfState =
+    std::function<std::map<std::string, Tensor>(const std::map<std::string, Tensor>& state)>;
 
 class MUSTER_PART_EXPORT StateCopy {
  public:

@@ -10,7 +10,9 @@
 
 #include "muster/base/class_name.h"
 #include "muster/base/error.h"
+#include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
+#include "muster/keras/callbacks.h"
 #include "muster/keras/internal/served_fit.h"
 #include "muster/keras/progbar_logger.h"
 #include "muster/loop/replica_context.h"
@@ -24,6 +26,16 @@ using distribute::ReplicaContext;
 using nlohmann::json;
 
 namespace {
+
+// Whether it is one of Muster's own, and calls no function of the program that may look at files.
+bool is_own(const Callback& callback) {
+  const std::type_info& type = typeid(callback);
+  return type == typeid(BackupAndRestore) || type == typeid(CSVLogger) ||
+         type == typeid(EarlyStopping) || type == typeid(LearningRateScheduler) ||
+         type == typeid(ModelCheckpoint) || type == typeid(ProgbarLogger) ||
+         type == typeid(ReduceLROnPlateau) || type == typeid(TensorBoard) ||
+         type == typeid(TerminateOnNaN);
+}
 
 [[noreturn]] void refuse_on_servers(const std::string& what, const std::string& hint) {
   throw invalid_argument(fmt::format("not supported: {} on parameter servers", what), hint);
@@ -76,6 +88,7 @@ Fit::Fit(Model& model, const FitOptions& options, int64_t number)
     const CallbackNeeds needs = asks.needs();
     const std::string name = class_name(typeid(asks));
     shows_progress = shows_progress || needs.shows_progress;
+    files_may_be_read_ = files_may_be_read_ || !is_own(asks);
     if (needs.sets_learning_rate && impl_.served()) {
       refuse_on_servers(
           name,
@@ -118,6 +131,11 @@ History Fit::run(const Dataset& data) {
     Fit& fit;
     ~Forget() {
       fit.end_backup_after_error();
+      try {
+        fit.await_callbacks();
+      } catch (...) {
+        log::warning(current_error().message());
+      }
       fit.tell([](Callback& callback) { callback.set_model(nullptr); });
       fit.impl_.elsewhere.reset();
     }
@@ -128,6 +146,7 @@ History Fit::run(const Dataset& data) {
   train_epochs(data);
   end_steps();
   settle_backup();
+  await_callbacks();
   tell([&](Callback& callback) { callback.on_train_end(logs_); });
   if (!requested_) end_backups();
   return history_;
@@ -146,6 +165,7 @@ void Fit::train_epochs(const Dataset& data) {
     const size_t trained = info.metrics.size();
     for (size_t m = 0; m < trained; ++m) info.metrics.push_back("val_" + info.metrics[m]);
   }
+  info.files_may_be_read = on_any_worker(files_may_be_read_);
   tell([&](Callback& callback) { callback.on_train_begin(info); });
   const bool resumes = found_fit_ == number_;
   if (resumes) resume();
@@ -294,6 +314,15 @@ int64_t Fit::from_chief(int64_t value) const {
     return here.all_reduce(ReduceOp::kSum, mine);
   });
   return results[0].item<int64_t>();
+}
+
+bool Fit::on_any_worker(bool here) const {
+  if (impl_.all_replicas_are_here(scope_)) return here;
+  const auto results = impl_.strategy().run({.training = false}, [&] {
+    return ReplicaContext::current().all_reduce(ReduceOp::kSum,
+                                                torch::full({}, here ? 1 : 0, at::kLong));
+  });
+  return results[0].item<int64_t>() > 0;
 }
 
 bool Fit::agree_on_end() {

@@ -14,6 +14,7 @@
 #include "muster/keras/internal/model_impl.h"
 #include "muster/keras/internal/tally.h"
 #include "muster/loop/distributed_dataset.h"
+#include "muster/train/checkpoint_writer.h"
 
 namespace muster::inline v0_1::keras::internal {
 
@@ -90,9 +91,12 @@ class Fit {
   std::string key_of(const Callback& callback) const;
   // On the chief: the folders that a backup would make, the outermost first.
   void note_missing_folders();
-  // What writes the tensors of callbacks; nothing where there are none, as on others than the
-  // chief.
-  std::function<void()> saves_tensors_of_callbacks() const;
+  // What a backup of callbacks needs before it is written; nothing on others than the chief.
+  BeforeSave before_backup() const;
+  // Waits for what threads of callbacks write.
+  void await_callbacks() const;
+  // Whether it holds on any worker.
+  bool on_any_worker(bool here) const;
   void end_backups();
   // For a checkpoint in the folder of the backups that is none.
   static Error no_backup(const std::string& found);
@@ -126,6 +130,7 @@ class Fit {
   const int64_t number_;
   const distribute::Scope scope_;
   std::vector<std::shared_ptr<Callback>> callbacks_;
+  bool files_may_be_read_ = false;  // by callbacks of the program
   std::shared_ptr<BackupAndRestore> backups_;
   std::string data_;                       // as it describes itself
   std::vector<std::string> made_folders_;  // around that of the backups

@@ -238,20 +238,37 @@ std::string Fit::note(int64_t epoch, int64_t step) const {
 
 // What it returns is called before the backup is written, so that one that is there has all it
 // needs. Callbacks may change their tensors meanwhile.
-std::function<void()> Fit::saves_tensors_of_callbacks() const {
+BeforeSave Fit::before_backup() const {
   if (!model_.is_chief()) return nullptr;
   std::map<std::string, Tensor> tensors;
+  std::vector<std::pair<std::string, std::function<json()>>> settled;  // by key_of()
   for (const auto& callback : callbacks_) {
+    const std::string key = key_of(*callback);
     for (const auto& [name, tensor] : callback->tensors())
-      tensors[key_of(*callback) + kOfCallback + name] = tensor.detach().clone();
+      tensors[key + kOfCallback + name] = tensor.detach().clone();
+    if (auto state = callback->settled_state()) settled.emplace_back(key, std::move(state));
   }
-  if (tensors.empty()) return nullptr;
-  return [tensors = std::move(tensors), folder = backups_->backup_dir(),
-          path = tensors_of_callbacks(tensors_at_)] {
+  if (tensors.empty() && settled.empty()) return nullptr;
+  return [tensors = std::move(tensors), settled = std::move(settled),
+          folder = backups_->backup_dir(), path = tensors_of_callbacks(tensors_at_)](auto& notes) {
+    for (const auto& [key, wait] : settled) {
+      json note = json::parse(notes.at(kFitNote));
+      const json state = wait();
+      if (key.empty() || !note.at("callbacks").contains(key)) continue;
+      note["callbacks"][key] = state;
+      notes[kFitNote] = note.dump();
+    }
+    if (tensors.empty()) return;
     FileSystem& files = file_systems();
     files.make_directories(folder).value();
     write_checkpoint(files, path, {.tensors = tensors});
   };
+}
+
+void Fit::await_callbacks() const {
+  for (const auto& callback : callbacks_) {
+    if (const auto wait = callback->settled_state()) (void)wait();
+  }
 }
 
 void Fit::backup(int64_t epoch, int64_t step, bool must) {
@@ -292,7 +309,7 @@ std::optional<bool> Fit::save(int64_t epoch, int64_t step, int64_t may_fail, boo
                                .notes = {{kFitNote, note(epoch, step)}},
                                .max_failed_saves = may_fail,
                                .asynchronous = backups_->options().asynchronous && !must},
-                              saves_tensors_of_callbacks());
+                              before_backup());
 }
 
 const std::map<std::string, std::string>& Fit::restored_notes() const {

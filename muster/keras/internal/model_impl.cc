@@ -191,7 +191,14 @@ void Model::Impl::prepare_to_train() {
   slots_.clear();
 }
 
-Checkpoint Model::Impl::state() {
+Checkpoint Model::Impl::state(const CopyOfState& copy) {
+  if (copy) {
+    (void)scope();  // which brings the weights
+    return session().state([&](std::map<std::string, Tensor> all) {
+      all.insert(slots_.begin(), slots_.end());
+      return copy(all);
+    });
+  }
   Checkpoint state = scope().state();
   for (const auto& [name, slot] : slots_) state.tensors.try_emplace(name, slot);
   return state;

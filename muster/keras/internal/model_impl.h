@@ -120,8 +120,9 @@ struct Model::Impl {
   }
   // The replicas begin again with this state; on a cluster the chief's counts.
   void begin_again(const Checkpoint& state);
-  // Weights, slots and step, as begin_again() takes them.
-  Checkpoint state();
+  // Weights, slots and step, as begin_again() takes them. With `copy` the chief has what that
+  // returns, and others have no tensors.
+  Checkpoint state(const CopyOfState& copy = {});
   // The rows it was first called on, without examples: who begins again makes the weights by them.
   void note_rows(const Features& features);
   // What it was first called on, without examples; nothing before.

@@ -37,8 +37,9 @@ bool ServedFit::begin(const Dataset& data) {
           .class_weight = options_.class_weight,
           .backup_dir = backups_->backup_dir(),
           .notes = [this] {
-            if (const auto write = saves_tensors_of_callbacks()) write();
-            return std::map<std::string, std::string>{{kFitNote, note(place_.epoch, place_.step)}};
+            std::map<std::string, std::string> notes{{kFitNote, note(place_.epoch, place_.step)}};
+            if (const auto before = before_backup()) before(notes);
+            return notes;
           }});
   if (servers_->serve()) {
     if (impl_.bystander()) return false;

@@ -118,13 +118,13 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
   void apply_accumulated();
   // Do what Scope::assign(), Scope::state() and Session::begin_again() say.
   virtual void assign(const std::map<std::string, Tensor>& values);
-  Checkpoint state();
+  Checkpoint state(const CopyOfState& copy = {});
   void begin_again(const Checkpoint& state, int64_t accumulate_steps);
   // Do what Scope::save(), Scope::restore() and Scope::warm_start() say.
   // Where `beside` is given, it is called on the chief when the checkpoint is about to be written:
   // what it throws fails the save.
   virtual Saved save(const std::string& model_dir, const SaveOptions& options,
-                     const std::function<void()>& beside);
+                     const BeforeSave& beside);
   // All processes together: waits for a save that a thread writes. Returns whether the last one of
   // these is there; true if there was none. Throws its error where none may fail.
   bool settle_save();

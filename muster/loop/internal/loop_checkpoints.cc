@@ -86,7 +86,7 @@ CheckpointWriter& Loop::writer(const std::string& model_dir,
 }
 
 Saved Loop::save(const std::string& model_dir, const SaveOptions& options,
-                 const std::function<void()>& beside) {
+                 const BeforeSave& beside) {
   (void)first();
   if (!built()) {
     throw invalid_argument("save() was called before anything was trained",

@@ -58,7 +58,7 @@ void Loop::assign(const std::map<std::string, Tensor>& values) {
 
 Tensor Loop::value(const Variable& variable) { return variable.value().detach().clone(); }
 
-Checkpoint Loop::state() {
+Checkpoint Loop::state(const CopyOfState& copy) {
   Checkpoint state{.global_step = step_};
   each("Scope::state()", [&](Replica& replica, size_t local) {
     std::map<std::string, Tensor> tensors;
@@ -73,6 +73,10 @@ Checkpoint Loop::state() {
     }
     if (local != 0) return;
     if (const auto& cut = replica.state().cut()) state.global_step = cut->step;
+    if (copy) {
+      if (replica.is_chief()) state.tensors = copy(tensors);
+      return;
+    }
     for (const auto& [name, tensor] : tensors) state.tensors[name] = tensor.to(at::kCPU).clone();
   });
   return state;

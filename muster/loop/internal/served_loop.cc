@@ -272,7 +272,7 @@ void ServedLoop::end_steps(SharedRun::End end) {
 }
 
 Saved ServedLoop::save(const std::string& model_dir, const SaveOptions& options,
-                       const std::function<void()>& beside) {
+                       const BeforeSave& beside) {
   // The others train on meanwhile.
   if (!first().is_chief()) return {};
   const LastSave asked{model_dir, options};

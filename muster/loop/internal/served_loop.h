@@ -28,7 +28,7 @@ class ServedLoop final : public Loop {
   bool over() const override { return place_ == Place::kOver; }
   void assign(const std::map<std::string, Tensor>& values) override;
   Saved save(const std::string& model_dir, const SaveOptions& options,
-             const std::function<void()>& beside) override;
+             const BeforeSave& beside) override;
   bool restore(const std::string& model_dir) override;
   Tensor value(const Variable& variable) override;
 
