@@ -38,9 +38,11 @@ void ask_for_status_lines(std::vector<ProcessSpec>& tasks, int fd) {
 class RunCertificates {
  public:
   RunCertificates() {
-    folder_ = (std::filesystem::temp_directory_path() / "muster-run-XXXXXX").string();
+    const char* const set = std::getenv("TMPDIR");
+    folder_ = fmt::format("{}/muster-run-XXXXXX", set != nullptr && *set != 0 ? set : "/tmp");
     if (mkdtemp(folder_.data()) == nullptr)
-      throw from_errno(errno, fmt::format("cannot make a folder for certificates, {}", folder_));
+      throw from_errno(errno, fmt::format("cannot make a folder for certificates, {}", folder_),
+                       "set TMPDIR to a folder that you may write to");
     constexpr int kDays = 365;
     try {
       variables_ =

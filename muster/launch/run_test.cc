@@ -328,6 +328,23 @@ TEST_F(RunTest, EachTaskSeesItsOwnTfConfig) {
   EXPECT_THAT(read("out"), HasSubstr("[worker 1] done\n"));
 }
 
+[[noreturn]] void run_with_temporary_folder(const char* folder) {
+  setenv("TMPDIR", folder, 1);
+  try {
+    run({.workers = 2, .tls = true, .command = {"/bin/true"}});
+  } catch (const Error& error) {
+    fputs((error.message() + "\n" + error.hint()).c_str(), stderr);
+    std::_Exit(exit_code(error.kind()));
+  }
+  std::_Exit(0);
+}
+
+TEST(RunDeathTest, ATemporaryFolderThatIsNotThereIsNamed) {
+  ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_EXIT(run_with_temporary_folder("/nonexistent"), ::testing::ExitedWithCode(2),
+              "/nonexistent/muster-run-.*\n.*set TMPDIR to a folder");
+}
+
 // In a process of its own, which cannot write a byte into a file.
 [[noreturn]] void run_without_room_for_certificates(const std::string& folder) {
   setenv("TMPDIR", folder.c_str(), 1);

@@ -384,6 +384,29 @@ NodeOptions parse_nodes(std::string_view text) {
   return {.node = static_cast<int>(*node), .nodes = static_cast<int>(*nodes)};
 }
 
+namespace {
+
+void check_rendezvous(const std::string& address) {
+  const auto refuse = [&](const char* why, const char* fix) {
+    return invalid_argument(fmt::format("--rendezvous is '{}'{}", address, why), fix);
+  };
+  constexpr const char* kForm =
+      "write HOST:PORT, with the name or number of machine 0, such as node1:29500";
+  net::HostPort where;
+  try {
+    where = net::split_address(address);
+  } catch (const Error&) {
+    throw refuse(", which is not a network address", kForm);
+  }
+  if (where.port == 0) throw refuse("", "choose a port that is free on machine 0, from 1 to 65535");
+  if (where.host.find('/') != std::string::npos) throw refuse(", with a slash in its host", kForm);
+  // Each machine would look for the rendezvous at itself.
+  if (where.host == "0.0.0.0" || where.host == "::")
+    throw refuse(", which stands for all addresses of a machine", kForm);
+}
+
+}  // namespace
+
 void check_node_options(const launch::RunOptions& options, const NodeOptions& node) {
   launch::check_run_options(options);
   if (node.rendezvous.empty()) {
@@ -391,9 +414,7 @@ void check_node_options(const launch::RunOptions& options, const NodeOptions& no
                            "add --rendezvous=HOST:PORT, with the name of machine 0 and a free port "
                            "of it, the same on all machines");
   }
-  if (const int port = net::split_address(node.rendezvous).port; port == 0)
-    throw invalid_argument(fmt::format("--rendezvous is '{}'", node.rendezvous),
-                           "choose a port that is free on machine 0, from 1 to 65535");
+  check_rendezvous(node.rendezvous);
   if (options.ps > 0) {
     throw invalid_argument("--ps with --nodes is not supported",
                            "start parameter servers on several machines with muster submit, or on "

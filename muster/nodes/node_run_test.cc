@@ -43,6 +43,11 @@ TEST(CheckNodeOptions, WhatDoesNotGoTogetherIsRefused) {
   EXPECT_EQ(refusal([](auto&, auto& it) { it.rendezvous = ""; }), "--nodes needs --rendezvous");
   EXPECT_THAT(refusal([](auto&, auto& it) { it.rendezvous = "host"; }), HasSubstr("host"));
   EXPECT_EQ(refusal([](auto&, auto& it) { it.rendezvous = "host:0"; }), "--rendezvous is 'host:0'");
+  for (const char* address : {"host", ":29500", "host:abc", "host:70000", "http://host:29500",
+                              "0.0.0.0:29500", "[::]:29500"}) {
+    EXPECT_THAT(refusal([&](auto&, auto& it) { it.rendezvous = address; }),
+                HasSubstr(std::string("--rendezvous is '") + address + "', w"));
+  }
   EXPECT_THAT(refusal([](auto& it, auto&) { it.chief = true, it.ps = 1; }), HasSubstr("--ps"));
   EXPECT_THAT(refusal([](auto& it, auto&) { it.tls = true; }), HasSubstr("--tls"));
   EXPECT_THAT(refusal([](auto& it, auto&) { it.chief = true, it.workers = 0; }),
