@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -253,6 +256,22 @@ TEST(Coordinator, AMissingWorkerIsNamedAndGivenUpAtTheDeadline) {
     EXPECT_THAT(error.hint(), HasSubstr("start the missing task"));
   }
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("chief is waiting for"));
+}
+
+// As an HTTP server does, until the request is complete.
+TEST(Coordinator, AnotherProgramAtTheChiefsAddressIsNamed) {
+  const int other = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(::listen(other, 16), 0);  // on a port that the system chooses
+  sockaddr_in where{};
+  socklen_t size = sizeof where;
+  ASSERT_EQ(::getsockname(other, reinterpret_cast<sockaddr*>(&where), &size), 0);
+  JoinOptions options =
+      test_join_options("127.0.0.1:" + std::to_string(ntohs(where.sin_port)), 1, 2);
+  options.join_timeout = 1;
+  const Error error = error_of([&] { CoordinatorClient::join(options); });
+  ::close(other);
+  EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
+  EXPECT_THAT(error.message(), HasSubstr("it accepts the connection and does not answer"));
 }
 
 TEST(Coordinator, OfATaskThatDoesNotComeIsSaidOnceHowItHasToBeStarted) {

@@ -120,13 +120,17 @@ class Joining {
     const bool unknown = error.kind() == ErrorKind::kNotFound;
     // So it does to who has certificates and ought not to, or the other way round.
     const bool closed = error.kind() == ErrorKind::kPeerLost;
-    missing_ = fmt::format("{} at {} ({:.0f} s{})",
-                           itself_ ? "itself" : plan::readable_task(options_.coordinator_task),
-                           options_.address, waited(),
-                           unknown   ? ", its host name is not known here"
-                           : closed  ? ", it closes the connection and its log says why"
-                           : itself_ ? ", which answers if it is an address of this machine"
-                                     : "");
+    const bool accepted = error.kind() == ErrorKind::kTimeout;
+    missing_ =
+        fmt::format("{} at {} ({:.0f} s{})",
+                    itself_ ? "itself" : plan::readable_task(options_.coordinator_task),
+                    options_.address, waited(),
+                    unknown    ? ", its host name is not known here"
+                    : closed   ? ", it closes the connection and its log says why"
+                    : accepted ? ", it accepts the connection and does not answer: does another "
+                                 "program listen there, or is it suspended?"
+                    : itself_  ? ", which answers if it is an address of this machine"
+                               : "");
     clock_.sleep_for(from_seconds(kRetrySeconds));
   }
 

@@ -22,6 +22,7 @@ inline std::string named_job(std::string_view id) {
 // The message of `server`, of the job `its`, about a task of the job `own`.
 inline std::string is_refused(std::string_view server, std::string_view its, std::string_view own,
                               std::string_view why) {
+  if (its.empty() && own.empty()) return fmt::format("{} refused this task: {}", server, why);
   return fmt::format("{} belongs to {} and refused this task, which belongs to {}: {}", server,
                      named_job(its), named_job(own), why);
 }
