@@ -2,8 +2,8 @@
 // copy of as many bytes in the same process a step before. Then what a save every 50 steps costs:
 // windows of 50 steps that begin with a save, compared with the windows after them, which have
 // none. Both with a thread that writes, without it (RunConfig::asynchronous_saves = false), and of
-// torch.distributed.checkpoint.async_save in PyTorch. Last how fast a disk takes 1 GB from one
-// writer, and in two halves from two writers at the same time.
+// torch.distributed.checkpoint.async_save in PyTorch; the stop of ModelCheckpoint too. Last how
+// fast a disk takes 1 GB from one writer, and in two halves from two writers at the same time.
 #include <fmt/format.h>
 #include <muster/muster.h>
 
@@ -192,6 +192,55 @@ std::optional<Figures> train_in_python(const Shape& shape, bool reuses) {
   return figures;
 }
 
+// Of ModelCheckpoint in fit(), of weights and slots: only the stops and the copies.
+Figures fit(const Shape& shape, bool asynchronous) {
+  const Scratch scratch;
+  const int64_t width = width_of(shape.megabytes), every = 2 * shape.window;
+  std::vector<Layer> layers;
+  for (int64_t i = 0; i < kLayers; ++i)
+    layers.push_back(Dense(width, {.activation = activations::relu}));
+  keras::Model model(Sequential(std::move(layers)));
+  model.compile({.optimizer = optim::adam({.learning_rate = 1e-5}), .loss = "mse"});
+  const Tensor from = torch::ones({shape.megabytes * 250'000});
+  Tensor to = torch::ones_like(from);
+  Figures figures;
+  steady_clock::time_point begun;
+  const auto before = [&](const keras::BatchInfo&) { begun = steady_clock::now(); };
+  const auto after = [&](const keras::BatchInfo& info) {
+    const int64_t step = info.batch + 1;
+    if (step % every == 0) figures.stops.push_back(seconds_since(begun));
+    if (step % every != every - 1) return;
+    const auto is_written = [&] {
+      const auto latest = CheckpointManager(scratch.path).latest();
+      return step < every || (latest && checkpoint_step(*latest) > step - every);
+    };
+    while (!is_written()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const auto begin = steady_clock::now();
+    to.copy_(from);
+    figures.copies.push_back(seconds_since(begin));
+  };
+  const auto calls = [](std::function<void(const keras::BatchInfo&)> call) {
+    return std::make_shared<keras::LambdaCallback>(
+        keras::LambdaCallback::Functions{.on_batch_end = std::move(call)});
+  };
+  const Tensor rows = torch::rand({shape.batch, width});
+  (void)model.fit(
+      Dataset::from_tensor_slices(Element::tuple({rows, rows.flip({0})}))
+          .batch(shape.batch)
+          .repeat(),
+      {.steps_per_epoch = every * (shape.saves + 2),
+       .callbacks = {calls(before),
+                     std::make_shared<keras::ModelCheckpoint>(
+                         scratch.path, keras::ModelCheckpointOptions{.save_freq = every,
+                                                                     .asynchronous = asynchronous}),
+                     calls(after)},
+       .verbose = keras::Verbose::kSilent});
+  // As in train(): the first save waits, and the next one asks for memory.
+  for (std::vector<double>* each : {&figures.stops, &figures.copies})
+    each->erase(each->begin(), each->begin() + 2);
+  return figures;
+}
+
 std::string interval(const Estimate& e, double scale, double minus) {
   return fmt::format("{:.2f} ({:.2f} to {:.2f})", scale * (e.median - minus),
                      scale * (e.low - minus), scale * (e.high - minus));
@@ -268,6 +317,8 @@ void run(const std::string& only, bool quick) {
     fmt::print("\n### The stop of a run for one save of {} MB\n\n", shape.megabytes);
     fmt::print("| | stop, ms | plain copy, ms | stop / copy |\n|---|---|---|---|\n");
     for_each_way(shape, print_stop);
+    print_stop("fit(), ModelCheckpoint", fit(shape, true));
+    print_stop("fit(), ModelCheckpoint, asynchronous = false", fit(shape, false));
   }
   if (only.empty() || only == "cost") {
     const Shape shape{.megabytes = quick ? 30 : 300,
