@@ -64,9 +64,9 @@ class GroupStage::WrongCoordinator : public net::CoordinatorHandler {
   net::Reply goodbye(const net::GoodbyeRequest& request) override {
     return right_.goodbye(request);
   }
-  void watch(const plan::Caller& who, const net::Call& call,
+  void watch(const net::WatchRequest& request, const net::Call& call,
              const std::function<bool(const net::Reply&)>& send) override {
-    right_.watch(who, call,
+    right_.watch(request, call,
                  [&](const net::Reply& reply) { return planted_.hides_failures || send(reply); });
   }
 

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <fstream>
 #include <random>
+#include <sstream>
 
 namespace muster::inline v0_1 {
 
@@ -18,6 +19,23 @@ std::string read_boot() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   file >> boot;
   return boot;
+}
+
+// Whether all of its threads have ended, and its parent has not asked how.
+bool is_zombie(int64_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  // Its name, in parentheses, may hold any character. Fields after it: the state, and as the 18th
+  // the number of threads, since the first thread may end before the others.
+  const size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos) return false;
+  std::istringstream fields(text.substr(name_end + 1));
+  std::string state, skipped;
+  int64_t threads = 0;
+  fields >> state;
+  for (int field = 2; field <= 17; ++field) fields >> skipped;
+  return (fields >> threads) && state == "Z" && threads <= 1;
 }
 
 }  // namespace
@@ -35,7 +53,8 @@ ProcessIdentity own_process() {
 
 bool has_ended(const ProcessIdentity& other) {
   if (other.space.empty() || other.process <= 0 || other.space != own_process().space) return false;
-  return ::kill(static_cast<pid_t>(other.process), 0) != 0 && errno == ESRCH;
+  if (::kill(static_cast<pid_t>(other.process), 0) != 0) return errno == ESRCH;
+  return is_zombie(other.process);
 }
 
 uint64_t new_incarnation() {

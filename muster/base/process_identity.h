@@ -18,8 +18,8 @@ struct ProcessIdentity {
 
 ProcessIdentity own_process();
 
-// Whether it is known to have ended. False for a process of another machine or container, of which
-// nothing is known, and while another one has its number.
+// Whether it is known to have ended, even if its parent has not asked how. False for a process of
+// another machine or container, of which nothing is known, and while another one has its number.
 bool has_ended(const ProcessIdentity& other);
 
 // Distinguishes a process of a task from an earlier one: a random number, never 0.

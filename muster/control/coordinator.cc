@@ -6,6 +6,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/base/process_identity.h"
 
 namespace muster::inline v0_1::control {
 namespace {
@@ -40,13 +41,27 @@ void Coordinator::wait_for_change(std::unique_lock<std::mutex>& lock, TimePoint 
 void Coordinator::tick_until_ended() {
   const double limit = std::min(options_.group.heartbeat_timeout, options_.group.reconnect_timeout);
   const Duration interval = from_seconds(std::clamp(limit / 8, 0.01, 0.25));
+  // A process that is killed closes its connections a moment before it has ended.
+  constexpr Duration kEndLook = std::chrono::milliseconds(10);
   std::unique_lock lock(mutex_);
   while (!ending_) {
     const bool had_failed = state_.first_failure().has_value();
+    look_for_ended();
     state_.tick(now());
     if (!had_failed && state_.first_failure()) note_change();
-    clock_.wait_for(lock, changed_, interval, [this] { return ending_; });
+    const size_t known = disconnected_.size();
+    clock_.wait_for(lock, changed_, known > 0 ? std::min(kEndLook, interval) : interval,
+                    [&] { return ending_ || disconnected_.size() != known; });
   }
+}
+
+void Coordinator::look_for_ended() {
+  std::erase_if(disconnected_, [this](const net::WatchRequest& request) {
+    if (!state_.is_disconnected(request.who)) return true;
+    if (!has_ended(request.process)) return false;
+    state_.process_ended(request.who);
+    return true;
+  });
 }
 
 void Coordinator::end() {
@@ -189,7 +204,8 @@ net::Reply Coordinator::fail(const net::FailRequest& request) {
   if (request.world_size > 0) {
     state_.fail_to_join(request.who, {request.rank, request.world_size, request.addresses},
                         request.kind, request.reason, now());
-  } else if (request.kind == ErrorKind::kPeerLost) {
+  } else if (request.lost_connection ||
+             (options_.group.min_members > 0 && request.kind == ErrorKind::kPeerLost)) {
     state_.report_lost_connection(request.who, request.reason, now());
   } else {
     state_.fail(request.who, request.kind, request.reason);
@@ -209,8 +225,9 @@ net::Reply Coordinator::goodbye(const net::GoodbyeRequest& request) {
   return {.all_done = state_.all_done()};
 }
 
-void Coordinator::watch(const plan::Caller& who, const net::Call& call,
+void Coordinator::watch(const net::WatchRequest& request, const net::Call& call,
                         const std::function<bool(const net::Reply&)>& send) {
+  const plan::Caller& who = request.who;
   std::unique_lock lock(mutex_);
   if (!state_.may_connect(who)) {
     // A task that this group does not know hears why, and costs no thread.
@@ -234,7 +251,10 @@ void Coordinator::watch(const plan::Caller& who, const net::Call& call,
     }
     wait_for_change(lock, TimePoint::max(), call.cancelled);
   }
-  if (!ending_) state_.disconnected(who, now());
+  if (!ending_) {
+    state_.disconnected(who, now());
+    if (!request.process.space.empty()) disconnected_.push_back(request);
+  }
   note_change();
 }
 

@@ -36,7 +36,7 @@ class Coordinator : public net::CoordinatorHandler {
   net::Reply store(const net::StoreRequest& request, const net::Call& call) override;
   net::Reply fail(const net::FailRequest& request) override;
   net::Reply goodbye(const net::GoodbyeRequest& request) override;
-  void watch(const plan::Caller& who, const net::Call& call,
+  void watch(const net::WatchRequest& request, const net::Call& call,
              const std::function<bool(const net::Reply&)>& send) override;
 
   // Finds lost and stuck members now and then, until end(). A thread of the owner stays here.
@@ -67,6 +67,8 @@ class Coordinator : public net::CoordinatorHandler {
   net::Reply poll(const net::Call& call, double wait_seconds,
                   const std::function<plan::Verdict()>& decide);
   net::Reply wait_for_keys(const net::StoreRequest& request, const net::Call& call);
+  // Of those without a connection: which processes are known to have ended.
+  void look_for_ended();
 
   const Options options_;
   Clock& clock_;
@@ -74,6 +76,7 @@ class Coordinator : public net::CoordinatorHandler {
   std::condition_variable changed_;  // whatever a waiting call may wait for
   uint64_t changes_ = 0;
   plan::CoordinatorState state_;
+  std::vector<net::WatchRequest> disconnected_;  // and may come back
   bool ending_ = false;
 };
 

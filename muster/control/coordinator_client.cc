@@ -49,7 +49,7 @@ struct CoordinatorClient::Impl {
         clock(*options.clock),
         joined(join_group(options, who)),
         channel(*joined.channel),
-        session(options, who, channel) {}
+        session(options, who, channel, joined.coordinator) {}
 
   double since(TimePoint start) const { return to_seconds(clock.now() - start); }
 
@@ -233,8 +233,9 @@ void CoordinatorClient::fail(ErrorKind kind, const std::string& reason) {
 void CoordinatorClient::report_lost_connection(const std::string& reason) {
   const double limit = kReportSeconds / 2;
   (void)impl_->channel.beat(impl_->session.beat(), limit);
-  (void)impl_->channel.fail({.who = impl_->who, .kind = ErrorKind::kPeerLost, .reason = reason},
-                            limit);
+  (void)impl_->channel.fail(
+      {.who = impl_->who, .kind = ErrorKind::kPeerLost, .reason = reason, .lost_connection = true},
+      limit);
 }
 
 std::optional<Failure> CoordinatorClient::first_failure() const {

@@ -175,9 +175,10 @@ TEST_P(Struck, AWorkerProcessIsNamedByEverySurvivor) {
     if (!failure) break;
     EXPECT_EQ(failure->task, "worker:0");
     EXPECT_EQ(failure->rank, 1);
-    EXPECT_THAT(failure->describe(),
-                AllOf(HasSubstr("worker 0 was lost, last heard of at step 120 (training): "),
-                      HasSubstr(GetParam() == SIGSTOP ? "no heartbeat for" : "connection closed")));
+    EXPECT_THAT(
+        failure->describe(),
+        AllOf(HasSubstr("worker 0 was lost, last heard of at step 120 (training): "),
+              HasSubstr(GetParam() == SIGSTOP ? "no heartbeat for" : "its process has ended")));
   }
   survivor->close();
   waiting.join();
@@ -203,7 +204,7 @@ TEST_P(Struck, TheChiefProcessIsNamedByTheWorker) {
       failure->describe(),
       AllOf(HasSubstr("chief was lost, last heard of at step 120 (training): the coordinator at " +
                       address),
-            HasSubstr(GetParam() == SIGSTOP ? "no heartbeat" : "its connection closed")));
+            HasSubstr(GetParam() == SIGSTOP ? "no heartbeat" : "its process has ended")));
   EXPECT_EQ(error_of([&] { worker->barrier("step"); }).kind(), ErrorKind::kPeerLost);
 }
 

@@ -27,7 +27,7 @@ class CoordinatorHandler {
   virtual Reply fail(const FailRequest& request) = 0;
   virtual Reply goodbye(const GoodbyeRequest& request) = 0;
   // One thread per member: stays until the peer is gone or `send` answers false.
-  virtual void watch(const plan::Caller& who, const Call& call,
+  virtual void watch(const WatchRequest& request, const Call& call,
                      const std::function<bool(const Reply&)>& send) = 0;
 };
 

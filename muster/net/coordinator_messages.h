@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "muster/base/error.h"
+#include "muster/base/process_identity.h"
 #include "muster/net/message_fields.h"
 #include "muster/plan/phase.h"
 #include "muster/plan/verdict.h"
@@ -79,13 +80,15 @@ struct FailRequest {
   plan::Caller who{};
   ErrorKind kind = ErrorKind::kInternal;
   std::string reason{};
+  // Nothing of its own: it lost its connection to another member.
+  bool lost_connection = false;
   // For a task that has not joined: its place, as in a JoinRequest, so that tasks of another
   // cluster are not believed. A member leaves them empty.
   int rank = -1;
   int world_size = 0;
   std::vector<std::string> addresses{};
   static auto fields(auto& m) {
-    return std::tie(m.who, m.kind, m.reason, m.rank, m.world_size, m.addresses);
+    return std::tie(m.who, m.kind, m.reason, m.lost_connection, m.rank, m.world_size, m.addresses);
   }
 };
 
@@ -99,7 +102,8 @@ struct GoodbyeRequest {
 // A task wants to hear of the group's failures and epochs, in any number of replies.
 struct WatchRequest {
   plan::Caller who{};
-  static auto fields(auto& m) { return std::tie(m.who); }
+  ProcessIdentity process = {};  // of the task
+  static auto fields(auto& m) { return std::tie(m.who, m.process.space, m.process.process); }
 };
 
 // What a task asks of the coordinator.
@@ -113,8 +117,10 @@ struct Reply {
   bool all_done = false;
   std::vector<std::string> values{};  // of store requests
   int64_t number = 0;
+  ProcessIdentity process{};  // of the coordinator, of a task that has joined
   static auto fields(auto& m) {
-    return std::tie(m.verdict, m.epoch, m.all_done, m.values, m.number);
+    return std::tie(m.verdict, m.epoch, m.all_done, m.values, m.number, m.process.space,
+                    m.process.process);
   }
 };
 

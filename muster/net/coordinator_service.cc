@@ -43,7 +43,11 @@ struct Answers {
   CoordinatorHandler& handler;
   const Call& call;
 
-  Reply operator()(const JoinRequest& request) const { return handler.join(request, call); }
+  Reply operator()(const JoinRequest& request) const {
+    Reply reply = handler.join(request, call);
+    if (reply.verdict.state == plan::Verdict::State::kReady) reply.process = own_process();
+    return reply;
+  }
   Reply operator()(const BeatRequest& request) const { return handler.beat(request); }
   Reply operator()(const ModelRequest& request) const { return handler.declare_model(request); }
   Reply operator()(const BarrierRequest& request) const { return handler.barrier(request, call); }
@@ -66,7 +70,7 @@ struct CoordinatorService::Impl {
       if (!socket.receive(kNextRequestSeconds)) continue;
       const auto request = decode<CoordinatorRequest>(receive_fields(socket));
       if (const auto* watch = std::get_if<WatchRequest>(&request)) {
-        handler.watch(watch->who, call, [&socket](const Reply& reply) {
+        handler.watch(*watch, call, [&socket](const Reply& reply) {
           send_fields(socket, encode(reply));
           return true;
         });

@@ -42,9 +42,9 @@ class Echo : public CoordinatorHandler {
     throw Error(ErrorKind::kNonFinite, request.reason, "hint");
   }
   Reply goodbye(const GoodbyeRequest&) override { throw std::runtime_error("plain"); }
-  void watch(const plan::Caller& who, const Call& call,
+  void watch(const WatchRequest& request, const Call& call,
              const std::function<bool(const Reply&)>& send) override {
-    send({.values = {"hello " + who.task}});
+    send({.values = {"hello " + request.who.task}});
     while (!call.cancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     ++ended_watches;
   }

@@ -155,7 +155,8 @@ Status SocketChannel::watch(const plan::Caller& who,
   try {
     const Impl::Socket socket = impl_->connect(kConnectSeconds);
     const Impl::Running running(*impl_, *socket);
-    send_fields(*socket, encode(CoordinatorRequest(WatchRequest{who})));
+    send_fields(*socket,
+                encode(CoordinatorRequest(WatchRequest{.who = who, .process = own_process()})));
     for (;;) {
       if (socket->receive(kNextPushSeconds)) receive(decode<Reply>(receive_fields(*socket)));
     }

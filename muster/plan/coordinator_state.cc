@@ -232,6 +232,7 @@ void CoordinatorState::form_group(double now) {
   if (failure_) last_failure_ = failure_;
   failure_.reset();
   lost_connections_.reset();
+  disconnected_at_.clear();
   ended_since_.reset();
   group_.clear();
   watch_ =
@@ -280,52 +281,6 @@ std::vector<MissingTask> CoordinatorState::missing(double now) const {
                       left ? "which was asked to stop" : ""});
   }
   return result;
-}
-
-// --- liveness ---
-
-HeartbeatReply CoordinatorState::heartbeat(const Caller& caller, Phase phase, int64_t step,
-                                           double now) {
-  const Membership::Member* member = members_.find(caller);
-  if (!member) return {.failure = failure_for(caller), .epoch = epoch_};
-  // A beat alone is not a progress.
-  const bool moved = step != member->place.step || phase != member->place.phase;
-  const int rank = rank_of(caller.task);
-  if (members_.heartbeat(caller, now, MemberPlace{phase, step}) && moved && rank >= 0)
-    watch_.report(rank, phase, step, now);
-  return {.failure = failure_, .all_done = all_done(), .epoch = epoch_};
-}
-
-int CoordinatorState::connections() const {
-  return static_cast<int>(std::ranges::count_if(
-      members_.all(), [](const auto& item) { return item.second.connections > 0; }));
-}
-
-void CoordinatorState::tick(double now) {
-  (void)joiners_.find_lost(now);
-  for (const Failure& lost : members_.find_lost(now)) {
-    record(lost.task, lost.kind, lost.reason);
-    if (const int rank = rank_of(lost.task); rank >= 0) watch_.remove(rank);
-  }
-  if (const double gap = members_.take_standstill(); gap > 0) {
-    watch_.forgive(gap, now);
-    if (lost_connections_) lost_connections_->since += gap;
-  }
-  judge_lost_connections(now);
-  find_stuck(now);
-}
-
-void CoordinatorState::find_stuck(double now) {
-  if (failure_ || !running_) return;
-  for (const auto& [key, barrier] : barriers_) {
-    if (barrier.complete) continue;
-    const auto stuck = watch_.find_stuck(barrier.arrived, barrier.opened, now);
-    if (!stuck) continue;
-    record(options_.roster[stuck->member].task, ErrorKind::kTimeout,
-           fmt::format("{} {:.1f} s while {} waited at barrier \"{}\"", stuck->complaint(),
-                       stuck->seconds, task_at(*barrier.arrived.begin()), key.first));
-    return;
-  }
 }
 
 // --- what members do ---
@@ -418,32 +373,6 @@ std::optional<std::string> CoordinatorState::stands_at(int rank) const {
 
 void CoordinatorState::fail(const Caller& caller, ErrorKind kind, const std::string& reason) {
   if (members_.find(caller) != nullptr) record(caller.task, kind, reason);
-}
-
-void CoordinatorState::report_lost_connection(const Caller& caller, const std::string& reason,
-                                              double now) {
-  const Membership::Member* member = members_.find(caller);
-  const int rank = rank_of(caller.task);
-  if (member == nullptr || rank < 0 || failure_) return;
-  if (!elastic()) return record(caller.task, ErrorKind::kPeerLost, reason);
-  if (!lost_connections_) {
-    lost_connections_ = LostConnections{
-        .since = now,
-        .failure = {.reason = reason, .step = member->place.step, .phase = member->place.phase}};
-  }
-  lost_connections_->reports.insert(rank);
-  judge_lost_connections(now);
-}
-
-void CoordinatorState::judge_lost_connections(double now) {
-  if (!lost_connections_ || failure_) return;
-  const bool all = std::ranges::all_of(group_, [this](int rank) {
-    return lost_connections_->reports.contains(rank) ||
-           members_.find(options_.roster[rank].task)->state != Membership::State::kHere;
-  });
-  // A member that has died is found lost earlier.
-  const double patience = 2 * options_.reconnect_timeout;
-  if (all || now - lost_connections_->since > patience) failure_ = lost_connections_->failure;
 }
 
 void CoordinatorState::fail_to_join(const Caller& caller, const Seat& seat, ErrorKind kind,

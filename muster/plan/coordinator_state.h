@@ -105,7 +105,11 @@ class CoordinatorState {
   HeartbeatReply heartbeat(const Caller& caller, Phase phase, int64_t step, double now);
   // The long-lived connection of a member came up or broke.
   void connected(const Caller& caller) { members_.connected(caller); }
-  void disconnected(const Caller& caller, double now) { members_.disconnected(caller, now); }
+  void disconnected(const Caller& caller, double now);
+  // Whether the caller is here, had a connection, and has none.
+  bool is_disconnected(const Caller& caller) const;
+  // The caller's process is known to have ended: it is lost, unless it has left.
+  void process_ended(const Caller& caller);
   // How many members have one: of these, a killed process is noticed at once.
   int connections() const;
   // Finds lost and stuck members. Call a few times per heartbeat_timeout; after a long gap (this
@@ -124,10 +128,12 @@ class CoordinatorState {
   Verdict barrier(const Caller& caller, const std::string& name, int64_t generation, double now);
   // The caller, a member, ends the group, for this reason.
   void fail(const Caller& caller, ErrorKind kind, const std::string& reason);
-  // The caller, a member, has lost its connection to another one. In an elastic run both may live.
-  // The group fails when a member is found lost, when all members have reported a lost connection,
-  // or after twice the reconnect_timeout. In the last two cases no task is to blame
-  // (Failure::task is empty), and the next group waits for all. In other runs this is fail().
+  // The caller, a member, has lost its connection to another one. Both may live. The group fails
+  // when a member is found lost, when all members have reported a lost connection, or after twice
+  // the reconnect_timeout. In the last two cases the connections of a task are to blame: of the
+  // only one that was disconnected meanwhile, or of the first of the roster if all were. Otherwise,
+  // and always in an elastic run, no task is to blame (Failure::task is empty), and the next group
+  // of an elastic run waits for all.
   void report_lost_connection(const Caller& caller, const std::string& reason, double now);
   // A task of the roster says that it will not join: tasks that wait for the group learn why, until
   // that task joins. It is not believed when its cluster is another one, when the group does not
@@ -197,8 +203,11 @@ class CoordinatorState {
   std::vector<MissingTask> running_members(double now) const;
   void form_group(double now);
   void record(const std::string& task, ErrorKind kind, std::string reason);
+  void record_lost(const Failure& lost);
   // Lost connections fail the group if all members have reported some, or waited long enough.
   void judge_lost_connections(double now);
+  // The task whose connections broke; "" if that is not known.
+  std::string task_to_blame() const;
   // What keeps the caller from a place in the group, whatever the others do.
   std::optional<Verdict> refuse_join(const Caller& caller, const Seat& seat) const;
   Verdict join_as_observer(const Caller& caller, double now);
@@ -226,6 +235,7 @@ class CoordinatorState {
   std::optional<Failure> failure_;
   std::optional<Failure> last_failure_;  // of an earlier group, for members who have not heard yet
   std::optional<LostConnections> lost_connections_;
+  std::map<int, double> disconnected_at_;  // by rank: when its connection broke last
   std::pair<std::string, std::vector<std::string>> model_;  // declared first: by whom, lines
   std::map<BarrierKey, Barrier> barriers_;
   KeyValueStore store_;

@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -130,8 +131,7 @@ std::vector<std::string> broken_of(const Cell& cell, const Measured& measured) {
   std::vector<std::string> broken;
   if (measured.seconds > bound_of(cell))
     broken.push_back(fmt::format("it took {:.1f} s until all had ended", measured.seconds));
-  // Connections of tasks that have joined are not made again: each side says that it lost the
-  // other.
+  // Connections of tasks that have joined are not made again: then the others name the task.
   const bool cut = cell.signal == kCutConnections;
   if (measured.code != expected_code(cell) && !(cut && measured.code == 138)) {
     broken.push_back(
@@ -139,7 +139,9 @@ std::vector<std::string> broken_of(const Cell& cell, const Measured& measured) {
   }
   const std::string guilty = struck_task(cell);
   const std::string named = measured.named.text();
-  if (named != "-" && named != guilty && !cut) broken.push_back("named: " + named);
+  const bool right =
+      cut ? measured.named.by_tasks == std::set<std::string>{guilty} : named == guilty;
+  if (named != "-" && !right) broken.push_back("named: " + named);
   if (named == "-" && !guilty.empty() && measured.code != 0) broken.push_back("nobody is named");
   if (!measured.same_bits) broken.push_back("other bits after resuming");
   return broken;

@@ -40,7 +40,8 @@ class Joining {
 
   Joined join() {
     for (;;) {
-      if (std::optional<int64_t> epoch = ask_once()) return {std::move(channel_), *epoch};
+      if (std::optional<int64_t> epoch = ask_once())
+        return {std::move(channel_), *epoch, std::move(coordinator_)};
       if (told_to_stop()) {
         say_goodbye();
         throw Error(ErrorKind::kCancelled, fmt::format("stopped while waiting for {}", missing_));
@@ -95,7 +96,10 @@ class Joining {
       return std::nullopt;
     }
     const plan::Verdict& verdict = reply.value().verdict;
-    if (verdict.state == State::kReady) return reply.value().epoch;
+    if (verdict.state == State::kReady) {
+      coordinator_ = std::move(reply.value().process);
+      return reply.value().epoch;
+    }
     if (verdict.state == State::kRefused) throw *verdict.refusal;
     if (verdict.state == State::kFailed && !told_to_stop()) throw to_error(*verdict.failure);
     missing_ = describe(verdict.missing);
@@ -233,6 +237,7 @@ class Joining {
   bool looked_at_ = false;             // what_to_look_at() was said
   std::optional<double> ended_since_;  // of `silent_`: seen first after so long
   std::ptrdiff_t gone_ = 0;            // tasks that were told to stop
+  ProcessIdentity coordinator_{};
   std::unique_ptr<net::CoordinatorChannel> channel_;
 };
 

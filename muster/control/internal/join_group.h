@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "muster/base/process_identity.h"
 #include "muster/control/join_options.h"
 #include "muster/plan/verdict.h"
 
@@ -13,6 +14,7 @@ namespace muster::inline v0_1::control {
 struct Joined {
   std::unique_ptr<net::CoordinatorChannel> channel{};
   int64_t epoch = 0;
+  ProcessIdentity coordinator{};
 };
 
 // Asks the coordinator until all tasks of the group have joined (an observer: until it answers).

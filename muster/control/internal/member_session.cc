@@ -17,8 +17,12 @@ constexpr Duration kLook = std::chrono::seconds(10);
 }  // namespace
 
 MemberSession::MemberSession(const JoinOptions& options, const plan::Caller& who,
-                             net::CoordinatorChannel& channel)
-    : options_(options), who_(who), channel_(channel), clock_(*options.clock) {
+                             net::CoordinatorChannel& channel, const ProcessIdentity& coordinator)
+    : options_(options),
+      who_(who),
+      channel_(channel),
+      coordinator_(coordinator),
+      clock_(*options.clock) {
   beater_ = std::thread([this] {
     beat_until_closed();
     end_thread();
@@ -75,16 +79,19 @@ void MemberSession::beat_until_closed() {
       all_done_ = reply.value().all_done;
       if (reply.value().verdict.failure) learn_locked(*reply.value().verdict.failure);
     } else {
-      watch.unanswered(reply.error().kind() != ErrorKind::kTimeout, now());
-      give_up_if_lost(watch);
+      const bool unreachable = reply.error().kind() != ErrorKind::kTimeout;
+      watch.unanswered(unreachable, now());
+      give_up_if_lost(watch, unreachable);
     }
   }
 }
 
-void MemberSession::give_up_if_lost(const CoordinatorWatch& watch) {
+void MemberSession::give_up_if_lost(const CoordinatorWatch& watch, bool unreachable) {
   // After done() nothing is expected of the coordinator any more: its end is not a loss.
   if (finished_ || closing_) return;
   std::optional<std::string> reason = watch.why_lost(now());
+  if (!reason && unreachable && has_ended(coordinator_))
+    reason = fmt::format("the coordinator at {} is lost: its process has ended", options_.address);
   if (!reason) return;
   learn_locked({.task = options_.coordinator_task,
                 .rank = 0,

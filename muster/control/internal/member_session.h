@@ -9,6 +9,7 @@
 #include <optional>
 #include <thread>
 
+#include "muster/base/process_identity.h"
 #include "muster/control/internal/coordinator_watch.h"
 #include "muster/control/join_options.h"
 #include "muster/plan/failure.h"
@@ -18,9 +19,9 @@ namespace muster::inline v0_1::control {
 
 class MemberSession {
  public:
-  // All three outlive the session. The threads start.
+  // All outlive the session. The threads start.
   MemberSession(const JoinOptions& options, const plan::Caller& who,
-                net::CoordinatorChannel& channel);
+                net::CoordinatorChannel& channel, const ProcessIdentity& coordinator);
   // close()
   ~MemberSession();
   MemberSession(const MemberSession&) = delete;
@@ -72,7 +73,7 @@ class MemberSession {
   void listen_until_closed();
   void beat_until_closed();
   void learn_locked(plan::Failure news);
-  void give_up_if_lost(const CoordinatorWatch& watch);
+  void give_up_if_lost(const CoordinatorWatch& watch, bool unreachable);
   bool must_call_back() const { return failure_ && callback_ && !called_back_; }
   void call_back_if_due(std::unique_lock<std::mutex>& lock);
   // A thread has come to its end.
@@ -81,6 +82,7 @@ class MemberSession {
   const JoinOptions& options_;
   const plan::Caller& who_;
   net::CoordinatorChannel& channel_;
+  const ProcessIdentity& coordinator_;
   Clock& clock_;
 
   mutable std::mutex mutex_;

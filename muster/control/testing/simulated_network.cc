@@ -51,7 +51,7 @@ class SimulatedNetwork::Channel : public net::CoordinatorChannel {
       return !broken();
     };
     if (arrives()) {
-      network_.handler_->watch(who, {.cancelled = broken}, [&](const Reply& reply) {
+      network_.handler_->watch({.who = who}, {.cancelled = broken}, [&](const Reply& reply) {
         if (!arrives()) return false;
         receive(reply);
         return true;

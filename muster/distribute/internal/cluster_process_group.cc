@@ -295,8 +295,8 @@ class JoinedCluster final : public ClusterProcessGroup {
     }
     if (error.kind() == ErrorKind::kTimeout) return with_who_is_missing(error);
     // A connection breaks at once when a peer dies; who died and why is known when the coordinator
-    // has noticed. In an elastic run all may live, and go on once the coordinator knows that.
-    const bool reports = elastic_ && error.kind() == ErrorKind::kPeerLost;
+    // has noticed. All may live: then the coordinator must learn of the connection.
+    const bool reports = error.kind() == ErrorKind::kPeerLost;
     await_failure(enough, [&] {
       if (reports) client_->report_lost_connection(error.message());
     });
