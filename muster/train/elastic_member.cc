@@ -22,6 +22,7 @@ ElasticMember::ElasticMember(const distribute::StartOptions& start, Engine& engi
       attempt_(attempt) {}
 
 bool ElasticMember::continue_from_memory() {
+  attempt_.memory.in_flight = saves_.in_flight();
   in_memory_ = internal::continue_from_memory(engine_, attempt_.memory);
   return in_memory_;
 }
@@ -48,6 +49,7 @@ void ElasticMember::begin_group() {
   begun_at_ = engine_.step();
   if (in_memory_) {
     saves_.begin(attempt_.memory.saves);
+    saves_.expect(attempt_.memory.in_flight);
     non_finite_.continue_from(attempt_.memory.skipped_steps, attempt_.memory.roll_backs);
   } else {
     saves_.begin(engine_.step());

@@ -25,6 +25,11 @@ void PendingSave::begin(CheckpointWriter* writer, const std::function<Checkpoint
   });
 }
 
+void PendingSave::expect(bool may_fail) {
+  any_ = true;
+  patient_ = may_fail;
+}
+
 void PendingSave::look() {
   if (is_done()) (void)await();
 }

@@ -36,6 +36,14 @@ class MUSTER_PART_EXPORT PendingSave {
   // of `make` unless `may_fail` allows them. REQUIRES: !any().
   void begin(CheckpointWriter* writer, const std::function<CheckpointInParts()>& make,
              std::function<void(const std::string& prefix)> saved, FailedSaves* may_fail);
+  // Another replica than the chief takes part in a run whose save is in flight. REQUIRES: !any().
+  void expect(bool may_fail);
+  // `saved` is called from now on when the checkpoint is written.
+  void call_when_saved(std::function<void(const std::string& prefix)> saved) {
+    saved_ = std::move(saved);
+  }
+  // Whether a failure may be allowed.
+  bool patient() const { return patient_; }
   // Whether a save has begun that the replicas have not settled.
   bool any() const { return any_; }
   // Whether the thread has ended, and nobody has handled the result.

@@ -143,7 +143,6 @@ void RunDriver::leave() {
 
 void RunDriver::regroup() {
   regroups_ = true;
-  saves_.settle("the change of the workers");
   course_.before_regroup();
   engine_.finish();
 }

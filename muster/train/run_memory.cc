@@ -22,8 +22,10 @@ using distribute::Replica;
 
 // What the others must know of the state of one of them.
 json describe(const RunMemory& memory) {
-  if (memory.epoch < 0) return {{"chief", memory.chief}, {"epoch", -1}};
+  const json writes = {{"step", memory.in_flight.step}, {"may_fail", memory.in_flight.may_fail}};
+  if (memory.epoch < 0) return {{"chief", memory.chief}, {"epoch", -1}, {"writes", writes}};
   return {{"chief", memory.chief},
+          {"writes", writes},
           {"epoch", memory.epoch},
           {"step", memory.state->global_step},
           {"inputs", memory.state->inputs},
@@ -87,6 +89,8 @@ bool continue_from_memory(Engine& engine, RunMemory& mine) {
                      of.value("step", int64_t{-1})});
   }
   if (mine.chief != steps.front().chief) mine = {.chief = steps.front().chief};
+  const json& writes = all.front().at("writes");
+  mine.in_flight = {writes.at("step").get<int64_t>(), writes.at("may_fail").get<bool>()};
   const int donor = find_donor(steps);
   if (donor < 0) return false;
   const json& of = all[static_cast<size_t>(donor)];

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -39,6 +40,25 @@ class MUSTER_PART_EXPORT RunSaves {
   RunSaves(RunSavesOptions options, distribute::Replica& replica, const Pace& pace, Clock& clock,
            int64_t step);
 
+  // What the chief of an elastic run keeps from one group of workers to the next: model_dir, and a
+  // save that a thread still writes. That save needs no worker, and no group continues from an
+  // earlier step, since the chief has made its step and is in each group.
+  class Kept;
+  // The run goes on with another group. Nothing else may be called afterwards.
+  std::shared_ptr<Kept> keep() const { return kept_; }
+  // Goes on from an earlier group; `saved` is called for the save in flight. Before open().
+  void take(std::shared_ptr<Kept> kept, std::function<void(const std::string& prefix)> saved);
+  // The run ends between two groups: waits for the save in flight, if any, and logs its failure.
+  // Returns its step if it was written, and -1 otherwise; `saved` is called then.
+  static int64_t end(Kept& kept, std::function<void(const std::string& prefix)> saved) noexcept;
+  // The save in flight; on other replicas than the chief, what it says of it.
+  struct InFlight {
+    int64_t step = -1;  // -1: there is none
+    bool may_fail = false;
+  };
+  InFlight in_flight() const;
+  void expect(const InFlight& save);
+
   // Whether the run saves at all.
   bool enabled() const { return timer_.enabled(); }
   // Whether this replica takes part in it.
@@ -48,10 +68,10 @@ class MUSTER_PART_EXPORT RunSaves {
   // The checkpoints in model_dir.
   CheckpointManager checkpoints() const;
 
-  // On the chief, unless nothing is saved: takes model_dir for this run. Throws the errors of
-  // CheckpointWriter.
+  // On the chief, unless nothing is saved: takes model_dir for this run, if it has not. Throws the
+  // errors of CheckpointWriter.
   void open();
-  CheckpointWriter& writer() { return *writer_; }
+  CheckpointWriter& writer();
   // The next save counts from this step and moment.
   void begin(int64_t step) { timer_.saved(step); }
   // The same for a run that goes on in memory, which has saved before.
@@ -90,10 +110,7 @@ class MUSTER_PART_EXPORT RunSaves {
   distribute::Replica& replica_;
   const Pace& pace_;
   SaveTimer timer_;
-  FailedSaves failed_saves_;
-  std::optional<CheckpointWriter> writer_;  // on the chief, if it saves
-  PendingSave pending_;
-  int64_t pending_step_ = -1;
+  std::shared_ptr<Kept> kept_;  // always set
   bool saved_ = false;
 };
 

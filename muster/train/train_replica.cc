@@ -57,8 +57,11 @@ class Run final : public RunCourse {
         profile_(replica, trace_, clock_),
         saves_(saves_of(options), replica, *pace_, clock_, engine_.step()),
         driver_(engine_, *pace_, saves_, *this, clock_) {
-    if (options.start.elastic)
-      elastic_.emplace(options.start, engine_, saves_, non_finite_, *attempt);
+    if (!options.start.elastic) return;
+    attempt_ = attempt;
+    elastic_.emplace(options.start, engine_, saves_, non_finite_, *attempt);
+    if (attempt->saves)
+      saves_.take(std::exchange(attempt->saves, nullptr), [this](auto prefix) { saved(prefix); });
   }
 
   TrainResult operator()(const InputFn& input_fn) {
@@ -131,8 +134,11 @@ class Run final : public RunCourse {
     return true;
   }
 
-  // The run ended with an error, which the other replicas know by now.
-  void end_save() noexcept { saves_.end_after_error(); }
+  // The run ended with an error, which the other replicas know by now. A save in flight goes on if
+  // the run does, and if no hook has begun that could learn of it.
+  void end_save(bool goes_on) noexcept {
+    goes_on || (elastic_ && !hooks_begun_) ? keep_saves() : saves_.end_after_error();
+  }
   void on_error(const Error& error) noexcept {
     const bool failed = error.kind() != ErrorKind::kCancelled;
     if (failed && replica_.place().processes > 1 && speaks_here() && !options_.model_dir.empty())
@@ -143,11 +149,16 @@ class Run final : public RunCourse {
   int64_t step() const { return engine_.step(); }
   // By this replica, since the run began.
   int64_t steps_made() const { return steps_made_; }
-  bool saved() const { return saves_.any(); }
+  bool has_saved() const { return saves_.any(); }
   // Whether it does not train: it evaluates, or waits for model_dir.
   bool idle() const { return driver_.idle(); }
 
  private:
+  void keep_saves() noexcept {
+    if (replica_.is_chief()) attempt_->saves = saves_.keep();
+  }
+  void saved(const std::string& prefix) { hooks_.after_save(checkpoint_step(prefix), prefix); }
+
   // Whether it continues from the memory of the workers.
   bool in_memory() const { return elastic_ && elastic_->in_memory(); }
 
@@ -279,6 +290,7 @@ class Run final : public RunCourse {
     const int64_t k = options_.accumulate_steps, batches = pace_->batches_left(*input_);
     const int64_t left = batches < 0 ? batches : (batches + k - 1) / k;
     const bool input_ends = left >= 0 && (last_step_ < 0 || step() + left < last_step_);
+    hooks_begun_ = true;
     hooks_.begin({.start_step = step(),
                   .last_step = input_ends ? step() + left : last_step_,
                   .num_replicas = replica_.num_replicas_in_sync(),
@@ -407,10 +419,7 @@ class Run final : public RunCourse {
         engine_.save({.inputs = [&] { return positions_of(*input_, examples_of_step_); },
                       .epoch = input_->batches().position().epoch,
                       .writer = [&]() -> CheckpointWriter& { return saves_.writer(); },
-                      .saved =
-                          [this](const std::string& prefix) {
-                            hooks_.after_save(checkpoint_step(prefix), prefix);
-                          },
+                      .saved = [this](const std::string& prefix) { saved(prefix); },
                       .way = way});
     trace_.lap(StepTrace::kSaving);
     return made;
@@ -435,6 +444,7 @@ class Run final : public RunCourse {
   bool can_spare(int leaving) const override { return elastic_->can_spare(leaving); }
   void before_regroup() override {
     elastic_->remember_together(*input_, examples_of_step_, last_step_);
+    keep_saves();
   }
 
   const TrainerOptions& options_;
@@ -452,8 +462,10 @@ class Run final : public RunCourse {
   RunSaves saves_;
   RunDriver driver_;
   std::optional<ReplicaInput> input_;
+  Attempt* attempt_ = nullptr;            // of an elastic run
   std::optional<ElasticMember> elastic_;  // of an elastic run
-  std::shared_ptr<ExampleAudit> audit_;   // of the replicas that write one
+  bool hooks_begun_ = false;
+  std::shared_ptr<ExampleAudit> audit_;  // of the replicas that write one
   int64_t steps_made_ = 0;
   int64_t last_step_ = -1;
   int64_t examples_of_step_ = 0;
@@ -487,13 +499,14 @@ TrainResult train_replica(const ModelFn& model_fn, const InputFn& input_fn,
         replica, [&] { result = run(input_fn); }, failing,
         [&] { return fmt::format("after step {}", run.step()); });
   } catch (const Error& error) {
-    run.end_save();
+    const bool goes_on = run.goes_on_after(error);
+    run.end_save(goes_on);
     if (attempt != nullptr) {
       attempt->steps = run.steps_made();
-      attempt->saved = run.saved();
+      attempt->saved = run.has_saved();
     }
     // The run is not over: hooks begin again with the next group.
-    if (run.goes_on_after(error)) {
+    if (goes_on) {
       live.leave();
       throw;
     }
@@ -504,7 +517,7 @@ TrainResult train_replica(const ModelFn& model_fn, const InputFn& input_fn,
     run.on_error(end);
     throw end;
   } catch (...) {
-    run.end_save();
+    run.end_save(/*goes_on=*/false);
     const Error error = current_error();
     live.end(&error);
     run.on_error(error);

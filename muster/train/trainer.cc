@@ -12,6 +12,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/checkpoint/checkpoint.h"
 #include "muster/distribute/elastic_run.h"
 #include "muster/distribute/replica_threads.h"
 #include "muster/train/internal/elastic_member.h"
@@ -77,11 +78,17 @@ TrainResult train_on(const std::vector<std::unique_ptr<Replica>>& replicas, cons
   return result;
 }
 
-// No other group came: hooks that began with an earlier one learn how the run ended.
-void tell_hooks(const TrainerOptions& options, const Error& error) {
+// The hooks that began with an earlier group, when no other group came.
+std::vector<std::shared_ptr<Hook>> hooks_of(const TrainerOptions& options) {
   std::vector<std::shared_ptr<Hook>> hooks = options.hooks;
   if (options.start.cluster.is_chief)
     hooks.insert(hooks.begin(), options.chief_hooks.begin(), options.chief_hooks.end());
+  return hooks;
+}
+
+// They learn how the run ended.
+void tell_hooks(const TrainerOptions& options, const Error& error) {
+  const std::vector<std::shared_ptr<Hook>> hooks = hooks_of(options);
   for (auto hook = hooks.rbegin(); hook != hooks.rend(); ++hook) {
     try {
       (*hook)->on_error(error);
@@ -89,6 +96,16 @@ void tell_hooks(const TrainerOptions& options, const Error& error) {
       log::warning(fmt::format("a hook threw in on_error(): {}", another.what()));
     }
   }
+}
+
+// No other group came, and a thread of the chief may still write a checkpoint.
+void end_saves(const TrainerOptions& options, internal::Attempt& attempt) {
+  if (!attempt.saves) return;
+  const int64_t written = RunSaves::end(*attempt.saves, [&](const std::string& prefix) {
+    for (const auto& hook : hooks_of(options)) hook->after_save(checkpoint_step(prefix), prefix);
+  });
+  attempt.memory.saves.saved_step = std::max(attempt.memory.saves.saved_step, written);
+  attempt.saves.reset();  // gives model_dir back
 }
 
 // Trains in one group of workers after another, until the run ends. What a worker knows goes from
@@ -111,6 +128,7 @@ TrainResult train_elastic(const ModelFn& model_fn, const InputFn& input_fn,
       if (!attempts[0].regroups) return result;
     } catch (const Error& error) {
       if (stop_signal() != 0 || !elastic.goes_on_after(error)) {
+        if (!attempts.empty()) end_saves(options, attempts[0]);
         const bool began = !attempts.empty() && attempts[0].first_step >= 0;
         // The run ends between two groups, and so does not save by itself.
         if (began && options.start.cluster.is_chief && !attempts[0].in_step) {

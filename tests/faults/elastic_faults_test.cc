@@ -159,24 +159,21 @@ TEST_F(GatedElasticTest, AWorkerThatComesWithOtherSettingsIsRefusedAlone) {
   EXPECT_TRUE(has_checkpoint(model_, kLastStep));
 }
 
-// A thread of the chief writes the checkpoint of step 8 when the group changes: it is there, and
-// the next group begins after it.
+// A thread of the chief writes the checkpoint of step 8 when the group changes: the next group
+// begins meanwhile, and the checkpoint is there afterwards.
 constexpr int64_t kWrittenStep = 8;
 
 TEST_F(GatedElasticTest, ASaveInFlightSurvivesTheLossOfAWorker) {
   start({"--workers=2:3"}, {{"FAULT_PHASE", "write"}, {"FAULT_TASK", "worker 0"}});
+  write_file(gates_ + "/hold_save", "");
   open(6, kLastStep);
   program_->wait_for("phase: write");
   ASSERT_TRUE(program_->signal_task("worker", 1, SIGKILL));
+  program_->wait_for("elastic: 2 of 3 workers train from step ");
+  EXPECT_EQ(times(saved_line(kWrittenStep)), 0) << program_->output();
+  EXPECT_TRUE(std::filesystem::remove(gates_ + "/hold_save"));
   EXPECT_EQ(program_->wait(), 0) << program_->output();
-  const std::string output = program_->output();
-  const auto lost = output.find("worker 1: killed by SIGKILL"),
-             saved = output.find(saved_line(kWrittenStep)),
-             changed = output.rfind("elastic: 2 of 3 workers train from step ");
-  EXPECT_LT(lost, saved) << output;
-  EXPECT_LT(saved, changed) << output;
-  EXPECT_NE(changed, std::string::npos) << output;
-  EXPECT_EQ(times(saved_line(kWrittenStep)), 1) << output;
+  EXPECT_EQ(times(saved_line(kWrittenStep)), 1) << program_->output();
   EXPECT_TRUE(has_checkpoint(model_, kWrittenStep));
   EXPECT_TRUE(has_checkpoint(model_, kLastStep));
 }
@@ -193,15 +190,13 @@ TEST_F(GatedElasticTest, ASaveInFlightSurvivesAWorkerThatComes) {
   // The worker joins while the chief stands here, so the step that is saved ends the group.
   constexpr auto kJoin = 1500ms;
   std::this_thread::sleep_for(kJoin);
+  write_file(gates_ + "/hold_save", "");
   open(7, kLastStep);
+  program_->wait_for("elastic: 3 of 3 workers train from step 8");
+  EXPECT_EQ(times(saved_line(kWrittenStep)), 0) << program_->output();
+  EXPECT_TRUE(std::filesystem::remove(gates_ + "/hold_save"));
   EXPECT_EQ(program_->wait(), 0) << program_->output();
-  const std::string output = program_->output();
-  const auto in_flight = output.find("phase: write"), saved = output.find(saved_line(kWrittenStep)),
-             changed = output.find("elastic: 3 of 3 workers train from step 8");
-  EXPECT_LT(in_flight, saved) << output;
-  EXPECT_LT(saved, changed) << output;
-  EXPECT_NE(changed, std::string::npos) << output;
-  EXPECT_EQ(times(saved_line(kWrittenStep)), 1) << output;
+  EXPECT_EQ(times(saved_line(kWrittenStep)), 1) << program_->output();
   EXPECT_TRUE(has_checkpoint(model_, kWrittenStep));
   EXPECT_TRUE(has_checkpoint(model_, kLastStep));
 }

@@ -1,7 +1,8 @@
 // A small training run that says which phase it is in and stays there a moment, so that a test can
 // strike it there. FAULT_PHASE names the phase and FAULT_TASK the task that says so, as "worker 1".
 // With FAULT_GATES, a folder, the chief waits after each step until a file there has its number,
-// and each task says when it starts, for which it waits while a file "hold" is there.
+// and each task says when it starts, for which it waits while a file "hold" is there; a checkpoint
+// of the phases "save" and "write" is not there while a file "hold_save" is.
 // With FAULT_STEPS it makes so many steps, of FAULT_STEP_SECONDS each, saves every
 // FAULT_SAVE_EVERY of them, and the chief says when it has made each. With FAULT_AUDIT it records
 // which examples it uses. Where the file FAULT_OTHER exists, it starts with another seed. With
@@ -109,11 +110,16 @@ void pass_gate(int64_t step) {
   }
 }
 
-void start_by_gates() {
+// Waits while the test lets the file `name` be there.
+void wait_while_there(const std::string& name) {
   const std::string folder = variable("FAULT_GATES");
-  if (folder.empty()) return;
-  while (std::filesystem::exists(folder + "/hold"))
+  while (!folder.empty() && std::filesystem::exists(folder + "/" + name))
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
+}
+
+void start_by_gates() {
+  if (variable("FAULT_GATES").empty()) return;
+  wait_while_there("hold");
   std::fprintf(stderr, "starts\n");
 }
 
@@ -136,6 +142,7 @@ class PausingWriter final : public StagedWriter {
   Status sync() override { return base_->sync(); }
   Status commit() override {
     reach(variable("FAULT_PHASE"));
+    wait_while_there("hold_save");
     return base_->commit();
   }
   Status discard() override { return base_->discard(); }

@@ -11,6 +11,7 @@
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/distribute/replica.h"
 #include "muster/train/engine.h"
+#include "muster/train/run_saves.h"
 #include "muster/train/save_timer.h"
 
 namespace muster::inline v0_1::internal {
@@ -22,7 +23,9 @@ struct RunMemory {
   int64_t epoch = -1;  // of the group that trained it; -1: this worker has no state
   std::shared_ptr<const Checkpoint> state = nullptr;
   SaveTimer::Marks saves{};  // of the run's last save
-  int64_t last_step = -1;    // at which the run ends, as TrainerOptions::max_steps; -1: its input
+  // A save that a thread of the chief still writes. For each group, the chief says it.
+  RunSaves::InFlight in_flight{};
+  int64_t last_step = -1;  // at which the run ends, as TrainerOptions::max_steps; -1: its input
   // Of the run so far, for its non_finite_limit.
   int64_t skipped_steps = 0;
   int64_t roll_backs = 0;

@@ -8,6 +8,7 @@
 
 #include "muster/distribute/replica.h"
 #include "muster/train/internal/run_memory.h"
+#include "muster/train/run_saves.h"
 #include "muster/train/trainer.h"
 
 namespace muster::inline v0_1::internal {
@@ -25,6 +26,8 @@ struct Attempt {
   // record of used examples, if the run has one.
   bool in_step = false;
   std::shared_ptr<ExampleAudit> audit = nullptr;
+  // Of an elastic run, on the chief: what it keeps for the next group.
+  std::shared_ptr<RunSaves::Kept> saves = nullptr;
   int64_t first_step = -1;  // after which this worker began
   // Of an elastic run that did not throw: another group goes on, in which this worker is.
   bool regroups = false;
