@@ -151,6 +151,26 @@ TEST(Audit, ARollBackLosesTheExamplesSinceTheLastSave) {
   EXPECT_EQ(audit.attempts, 2);
 }
 
+// As on a disk that is full for a while.
+TEST(Audit, AFileThatCannotBeWrittenIsTriedAgainAtTheNextSave) {
+  TempDirectory directory;
+  FileSystem& files = local_file_system();
+  const std::string model_dir = directory / "m", folder = model_dir + "/audit";
+  files.make_directories(model_dir).value();
+  files.write_atomically(folder, std::string_view("not a folder")).value();
+  struct Frees : Hook {
+    explicit Frees(std::string path) : path(std::move(path)) {}
+    void after_step(const StepInfo& info) override {
+      if (info.global_step == 7) local_file_system().remove(path).value();
+    }
+    const std::string path;
+  };
+  Estimator(two_layers, audited(model_dir))
+      .train(batches, {.hooks = {std::make_shared<Frees>(folder)}});
+  EXPECT_TRUE(formats::audit(segments_in(model_dir)).clean());
+  EXPECT_EQ(segments_in(model_dir).front().last_step, 9);
+}
+
 TEST(Audit, NothingIsWrittenWithoutIt) {
   TempDirectory directory;
   RunConfig config = audited(directory / "m");

@@ -88,8 +88,11 @@ void ExampleAudit::flush() {
   const std::string path = join_path(folder_, formats::audit_file_name(segment_));
   if (status.ok()) status = fs_.write_atomically(path, formats::encode_audit_segment(segment_));
   if (!status.ok()) {
-    log::warning(fmt::format("steps {} to {} have no record of their examples: {}",
-                             segment_.first_step, segment_.last_step, status.error().message()));
+    log::warning(
+        fmt::format("steps {} to {} have no record of their examples yet, which is tried "
+                    "again at the next save: {}",
+                    segment_.first_step, segment_.last_step, status.error().message()));
+    return;
   }
   segment_.new_order = false;
   begin(segment_.last_step);

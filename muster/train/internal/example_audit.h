@@ -37,8 +37,8 @@ class ExampleAudit {
   void continue_at(int64_t step, const Position& position);
   // The input has ended.
   void note_end();
-  // Writes what was noted since the last call; before the checkpoint of this step. A file that
-  // cannot be written is a warning: its steps have no record.
+  // Writes what was noted since the last file; before the checkpoint of this step. A file that
+  // cannot be written is a warning: the next call writes its steps too.
   void flush();
 
  private:
