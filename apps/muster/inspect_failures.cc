@@ -1,7 +1,9 @@
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <ctime>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -108,7 +110,8 @@ Inspection inspect_failures(FileSystem& files, const std::string& model_dir, boo
   constexpr double kSameFailure = 60;  // seconds
   double last = 0;
   for (const FailureReport& report : reports) last = std::max(last, report.wall_seconds);
-  Inspection inspection;
+  Inspection inspection{.text = fmt::format("the last failure was at {:%Y-%m-%d %H:%M:%S}\n",
+                                            fmt::localtime(static_cast<std::time_t>(last)))};
   std::vector<FailureReport> now;
   for (const FailureReport& report : reports) {
     const bool old = report.wall_seconds < last - kSameFailure;

@@ -50,6 +50,7 @@ TEST_F(InspectFailuresTest, TheMissingRankAndTheSlowRankAreNamed) {
   write("worker-0.json", report_of(0, 18, "rank 1 is gone"));
   write("worker-2.json", report_of(2, 17, "rank 1 is gone"));
   const std::string text = inspect_failures(files_, folder_.path(), false).text;
+  EXPECT_THAT(text, HasSubstr("the last failure was at 19"));  // the 1,000th second of 1970
   EXPECT_THAT(text, HasSubstr("worker 0 after step 16: worker 1 was lost\n"));
   EXPECT_THAT(text, HasSubstr("TCP of 3 ranks\n"));
   EXPECT_THAT(text, HasSubstr("all_reduce #17 of 8 float32 (0.002 s)"));
