@@ -23,21 +23,24 @@ void check_predictions(const std::map<std::string, Tensor>& predictions) {
   }
 }
 
-void check_loss(const Tensor& loss, const std::string& in_mode) {
+// For messages. Each step is checked, so nothing is written before it is needed.
+std::string in_mode(Mode mode) { return fmt::format(" in mode {}", describe(mode)); }
+
+void check_loss(const Tensor& loss, Mode mode) {
   if (!loss.defined()) {
     throw invalid_argument(
-        "Missing loss: the model function gave none" + in_mode,
+        "Missing loss: the model function gave none" + in_mode(mode),
         "return EstimatorSpec::train(loss, train_op) or EstimatorSpec::eval(loss, metrics)");
   }
   if (loss.numel() != 1) {
-    throw invalid_argument(
-        fmt::format("Loss must be scalar; the model function gave {}{}", describe(loss), in_mode),
-        "reduce it over the batch: mean() or sum()");
+    throw invalid_argument(fmt::format("Loss must be scalar; the model function gave {}{}",
+                                       describe(loss), in_mode(mode)),
+                           "reduce it over the batch: mean() or sum()");
   }
   if (!at::isFloatingType(loss.scalar_type())) {
     throw invalid_argument(
         fmt::format("the loss must be of a floating type; the model function gave {}{}",
-                    describe(loss.reshape({})), in_mode));
+                    describe(loss.reshape({})), in_mode(mode)));
   }
 }
 
@@ -62,6 +65,7 @@ void check_parts(const std::map<std::string, Metric>& metrics, const std::string
 void check_metrics(const std::map<std::string, Metric>& metrics,
                    std::initializer_list<const char*> taken,
                    fmt::format_string<const char*&> message) {
+  if (metrics.empty()) return;
   for (const auto& [name, metric] : metrics) {
     if (metric.defined()) continue;
     throw invalid_argument(
@@ -145,17 +149,16 @@ void EstimatorSpec::validate(Mode mode) {
     check_predictions(predictions);
     return;
   }
-  const std::string in_mode = fmt::format(" in mode {}", describe(mode));
-  check_loss(loss, in_mode);
+  check_loss(loss, mode);
   if (loss.dim() != 0) loss = loss.reshape({});
   if (loss_weight && !(*loss_weight >= 0 && std::isfinite(*loss_weight))) {
-    throw invalid_argument(
-        fmt::format("loss_weight is {}{}; it must be finite and 0 or more", *loss_weight, in_mode));
+    throw invalid_argument(fmt::format("loss_weight is {}{}; it must be finite and 0 or more",
+                                       *loss_weight, in_mode(mode)));
   }
   if (mode == Mode::kTrain) {
     if (!train_op.defined()) {
       throw invalid_argument(
-          "Missing train_op: the model function gave none" + in_mode,
+          "Missing train_op: the model function gave none" + in_mode(mode),
           "return EstimatorSpec::train(loss, context.optimizer(optim::sgd()).minimize(loss))");
     }
     check_metrics(train_metrics, {"loss", "global_step", "global_step/sec", "examples/sec"},
