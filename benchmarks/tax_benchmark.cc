@@ -24,8 +24,8 @@ void run(Settings settings) {
       way("loop by hand, LibTorch alone", kLibTorch),
   };
   if (!settings.beside.empty()) contestants.push_back(other_build(contestants[1], settings));
-  // Where the memory of a process lies changes its speed by more than the tax, from its start to
-  // its end: samples of one process are not independent, so each sample is of processes of its own.
+  // What a process keeps from its start to its end, such as the place of its memory, may change its
+  // speed by as much as the tax: each sample is of new processes, so that samples are independent.
   const Plan plan = settings.quick ? Plan{.launches = 6, .pairs = 1, .turns = 2}
                                    : Plan{.launches = 40, .pairs = 1, .turns = 8};
   const std::vector<Result> results = compare(contestants, plan);
