@@ -280,6 +280,21 @@ TEST_F(AsideCallbacks, ABackupWaitsForTheSave) {
   EXPECT_LT(first("model.ckpt-4."), static_cast<ptrdiff_t>(begun.size()));
 }
 
+TEST_F(AsideCallbacks, TheNextSaveSaysThatItWaits) {
+  memory_store().on_request([](int64_t, const std::string& path) {
+    // Longer than the half second that the log passes over.
+    if (path.find("w-2.") != std::string::npos)
+      std::this_thread::sleep_for(std::chrono::milliseconds(900));
+  });
+  ::testing::internal::CaptureStderr();
+  fit({saves("mem://aside/w-{epoch}.safetensors")}, 3);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("ModelCheckpoint('mem://aside/w-{epoch}.safetensors') at step 6 waits for "
+                        "the checkpoint of step 4, which is still being written (wait 1 of this "
+                        "run)"));
+  EXPECT_THAT(memory_store().objects(), ::testing::SizeIs(3));
+}
+
 TEST_F(AsideCallbacks, AFitThatThrowsWaitsForTheThread) {
   memory_store().on_request([](int64_t, const std::string& path) {
     // Long enough for fit() to end, if that did not wait.
