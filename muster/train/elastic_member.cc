@@ -8,7 +8,6 @@
 #include "muster/base/log.h"
 #include "muster/train/internal/run_input.h"
 #include "muster/train/internal/run_settings.h"
-#include "muster/train/stop_signal.h"
 
 namespace muster::inline v0_1::internal {
 
@@ -79,9 +78,7 @@ void ElasticMember::note_position(distribute::ReplicaInput& input, int64_t examp
   position_step_ = engine_.step();
 }
 
-bool ElasticMember::goes_on_after(const Error& error) const {
-  return stop_signal() == 0 && run_.goes_on_after(error);
-}
+bool ElasticMember::goes_on_after(const Error& error) const { return run_.goes_on_after(error); }
 
 void ElasticMember::remember_loss(distribute::ReplicaInput* input, int64_t examples_of_step,
                                   int64_t last_step) {
@@ -91,6 +88,7 @@ void ElasticMember::remember_loss(distribute::ReplicaInput* input, int64_t examp
   remember_state(engine_.replica().state().tensors(),
                  noted ? position_ : positions_of(*input, examples_of_step),
                  input->batches().position().epoch, last_step);
+  attempt_.in_step = false;
 }
 
 void ElasticMember::remember_together(distribute::ReplicaInput& input, int64_t examples_of_step,
@@ -122,7 +120,7 @@ void save_memory(const TrainerOptions& options, const RunMemory& memory) {
   try {
     CheckpointWriter writer(how.model_dir, how.manager);
     const std::string prefix = writer.save(*memory.state);
-    log::info(fmt::format("saved {} from memory: the other workers did not come", prefix));
+    log::info(fmt::format("saved {} from memory, because a worker was lost", prefix));
   } catch (...) {
     log::warning(
         fmt::format("the steps since the last checkpoint are lost: {}", current_error().message()));

@@ -131,7 +131,7 @@ class Run final : public RunCourse {
     if (!elastic_ || !elastic_->goes_on_after(error)) return false;
     if (speaks_here())
       elastic_->remember_loss(input_ ? &*input_ : nullptr, examples_of_step_, last_step_);
-    return true;
+    return stop_signal() == 0;  // a run that is asked to stop saves what is remembered
   }
 
   // The run ended with an error, which the other replicas know by now. A save in flight goes on if

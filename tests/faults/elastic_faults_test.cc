@@ -235,13 +235,22 @@ TEST_F(GatedElasticTest, ATaskWhoseConnectionsAreCutStaysInTheRun) {
   EXPECT_EQ(run({binary("muster"), "audit", model_}).code, 0);
 }
 
+TEST_F(GatedElasticTest, ARunThatIsStoppedWhileAWorkerIsLostSavesItsSteps) {
+  start({"--workers=2:3"});
+  ASSERT_TRUE(program_->signal_task("worker", 1, SIGKILL));
+  program_->signal(SIGTERM);
+  open(6, kLastStep);
+  EXPECT_EQ(program_->wait(), 143) << program_->output();
+  EXPECT_TRUE(has_checkpoint(model_, 6) || has_checkpoint(model_, 7)) << program_->output();
+}
+
 TEST_F(GatedElasticTest, FewerThanTheMinimumAreEnded) {
   start({"--workers=3:3", "--survivor-time=1"});
   ASSERT_TRUE(program_->signal_task("worker", 1, SIGKILL));
   open(6, kLastStep);
   EXPECT_EQ(program_->wait(), 137) << program_->output();
   EXPECT_THAT(program_->output(), AllOf(HasSubstr("worker 1 failed: killed by SIGKILL"),
-                                        HasSubstr("from memory: the other workers did not come")));
+                                        HasSubstr("from memory, because a worker was lost")));
   EXPECT_TRUE(has_checkpoint(model_, 6) || has_checkpoint(model_, 7)) << program_->output();
 }
 
