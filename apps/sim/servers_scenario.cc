@@ -119,6 +119,7 @@ class ServersWorld : private ServersStage {
                                   .positions = saved_.positions,
                                   .last_step = [this](int64_t) { return setting_.last_step; }});
     hear(rank);
+    if (chief) made_.emplace_back(stage_.simulated.seconds(), place.step);
     if (place.over) return;
     const int64_t first = row_of(place.position);
     int64_t row = first;
@@ -133,7 +134,8 @@ class ServersWorld : private ServersStage {
       }
       const auto gradients = session.model.gradients(rank, row++);
       session.process.sleep_for(from_seconds(stage_.simulated.uniform(0.01, 0.3)));
-      run.make_step(gradients, {.mean = false, .rows = 1});
+      const auto made = run.make_step(gradients, {.mean = false, .rows = 1});
+      if (!setting_.overlap) made_.emplace_back(stage_.simulated.seconds(), made.step);
       hear(rank);
       if (chief && (run.save_wanted() || draw_one_in(8))) save(session);
     }
@@ -191,13 +193,24 @@ class ServersWorld : private ServersStage {
             "there are no more steps than asked for");
     saved_ = std::move(cut);
     saved_at_ = stage_.simulated.seconds();
+    session.run.saved();
     note(fmt::format("a checkpoint of step {}", saved_.step));
   }
 
   void left(double asked_at) override {
     const auto here = chief_is_here_since();
-    require(!here || *here > asked_at || saved_at_ >= asked_at,
-            "a server that is asked to stop leaves after a save");
+    require(!here || *here > asked_at || saved_at_ >= asked_at || saved_.step >= made_by(asked_at),
+            "a server that is asked to stop leaves after a save of what it holds");
+  }
+
+  // The step that was made last before that time; where a run has begun again since, that in which
+  // it begins.
+  int64_t made_by(double time) const {
+    int64_t step = 0;
+    for (const auto& [at, made] : made_) {
+      if (at <= time || made < step) step = made;
+    }
+    return step;
   }
 
   // How old weights were, while the ledger lived.
@@ -217,8 +230,9 @@ class ServersWorld : private ServersStage {
   const ServersSetting setting_;
   distribute::ServedState::Cut saved_;
   double saved_at_ = -1;
-  std::vector<double> heard_;     // when, of each worker
-  bool is_without_some_ = false;  // a worker was away for too long, or for good
+  std::vector<std::pair<double, int64_t>> made_;  // steps, with their times
+  std::vector<double> heard_;                     // when, of each worker
+  bool is_without_some_ = false;                  // a worker was away for too long, or for good
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "muster/base/error_of.h"
+#include "muster/base/log.h"
 #include "muster/base/temp_directory.h"
 #include "muster/calls/cluster_coordinator.h"
 #include "muster/checkpoint/manager.h"
@@ -271,6 +272,23 @@ TEST(ServedLoop, TheChiefSavesForAServerThatIsAskedToStop) {
   const auto newest = CheckpointManager(model_dir).load_latest();
   ASSERT_TRUE(newest.has_value());
   EXPECT_GE(newest->checkpoint.global_step, kStruck);
+}
+
+TEST(ServedLoop, AServerDoesNotWaitForALoopThatSavesNowhere) {
+  std::atomic<int64_t> made = 0;
+  ::testing::internal::CaptureStderr();
+  run_cluster(
+      {.servers_options = {.heartbeat_interval = Seconds(0.1), .restart_timeout = Seconds(0.2)},
+       .cancelled = [&](int rank) { return rank < 0 && made >= 10; }},
+      [&](const Task& task) {
+        const Error end = error_of([&] {
+          (void)Regression().train(task, points(80).batch(8), 1'000'000, [&] { ++made; });
+        });
+        EXPECT_EQ(end.kind(), task.rank < 0 ? ErrorKind::kCancelled : ErrorKind::kPeerLost);
+        if (task.rank < 0) EXPECT_THAT(end.hint(), HasSubstr("give the run a model_dir"));
+      });
+  log::flush();
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("its weights are lost"));
 }
 
 // --- refused calls ---

@@ -189,6 +189,7 @@ class ClusterCoordinator::Impl {
 
   bool done() {
     check_open();
+    save_for_servers();
     return host_ == nullptr || host_->unfinished() == 0;
   }
 
@@ -245,6 +246,7 @@ class ClusterCoordinator::Impl {
       throw invalid_argument("save() was called without CoordinatorOptions::model_dir",
                              "say there where checkpoints are to be");
     }
+    last_options_ = options;
     failed_saves_.set_limit(options.max_failed_saves);
     const bool patient = failed_saves_.patient() && saved_step_ >= 0 && !start_.cancelled();
     Saved made;
@@ -334,6 +336,7 @@ class ClusterCoordinator::Impl {
                                  .max_attempts = options_.max_attempts});
       watch_.emplace(*host_, *replica_, options_.join_timeout.count(),
                      servers_.restart_timeout.count());
+      replica_->run().set_saves(writer_.has_value());
     }
   }
 
@@ -401,12 +404,22 @@ class ClusterCoordinator::Impl {
 
   // Waits until `ready()`, as long as the others are there.
   void wait_until(const std::function<bool()>& ready) {
+    save_for_servers();
     uint64_t seen = host_->wait_for_change(0, 0);
     while (!ready()) {
       if (start_.cancelled()) end_on_request();
       guarded_by_run([&] { watch_->look(); });
+      save_for_servers();
       seen = host_->wait_for_change(seen, RunWatch::kLookSeconds);
     }
+  }
+
+  // Saves as the program saved last, if a server that was asked to stop waits for it.
+  void save_for_servers() {
+    if (host_ == nullptr || !writer_ || start_.cancelled() || !replica_->run().save_wanted())
+      return;
+    if (save(last_options_).empty()) return;
+    log::info(fmt::format("saved at step {} for a server that was asked to stop", saved_step_));
   }
 
   void end() {
@@ -462,6 +475,7 @@ class ClusterCoordinator::Impl {
   std::optional<RunWatch> watch_;                 // of host_
   std::optional<Error> thrown_;                   // of a function, last
   int64_t saved_step_ = -1;
+  CoordinatorSaveOptions last_options_;
   FailedSaves failed_saves_{0, "CoordinatorSaveOptions.max_failed_saves"};
   std::optional<Error> broken_;
   bool over_ = false;

@@ -180,6 +180,8 @@ class MUSTER_EXPORT ClusterCoordinator {
   RemoteValue schedule(const RemoteFunctionName& function, std::vector<Tensor> arguments = {});
   // Waits until all calls have ended. Throws the error of the first failed call, once; calls that
   // no worker had begun by then are cancelled. A program that catches the error may schedule again.
+  // Like schedule(), fetch() and done(), it saves in model_dir if a server was asked to stop, and
+  // throws what save() throws.
   // Like all methods that wait, it throws PeerLost with the name of a lost server, after which the
   // program must be started again; and Timeout when there is no worker for join_timeout at the
   // beginning, or for restart_timeout later. When this task was asked to stop, it cancels the calls

@@ -68,6 +68,12 @@ class SharedRun {
   // On the chief: whether a server was asked to stop, and waits for a checkpoint. False again after
   // state() was read for one.
   virtual bool save_wanted() = 0;
+  // On the chief: whether the run has a place for checkpoints. If it has none, a server that is
+  // asked to stop leaves without one. By default it has.
+  virtual void set_saves(bool saves) = 0;
+  // On the chief: the checkpoint that state() was read for last is written. Servers that wait for
+  // one leave, unless the run is at its end or this task is asked to stop as well.
+  virtual void saved() = 0;
   // Throws PeerLost naming a server that has not the weights of this run any more. Gives the
   // updates so far.
   virtual int64_t check() = 0;

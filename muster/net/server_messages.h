@@ -256,12 +256,15 @@ struct Beaten {
   bool save_wanted = false;
   static auto fields(auto& m) { return std::tie(m.save_wanted); }
 };
-// The worker lives.
+// The worker lives. The chief also says whether the run saves at all, and how many commits the last
+// checkpoint holds that it has written; nothing where servers must not leave for it.
 struct Beat {
   using Answer = Beaten;
   plan::Phase phase = plan::Phase::kJoining;
   int64_t step = -1;
-  static auto fields(auto& m) { return std::tie(m.phase, m.step); }
+  bool saves = true;
+  std::optional<int64_t> saved{};
+  static auto fields(auto& m) { return std::tie(m.phase, m.step, m.saves, m.saved); }
 };
 // The run has failed.
 struct Fail {
@@ -279,8 +282,21 @@ struct Finish {
 // The worker goes, and says so: before the end, and at it.
 struct Part {};
 struct Bye {};
-// A server has to stop, and waits for a checkpoint.
-struct WantSave {};
+// A server has to stop, and waits for a checkpoint that holds these commits.
+struct Wanted {
+  enum class State {
+    kWaits,  // the chief hears of it
+    kSaved,  // it is there
+    kNever   // the run saves nothing
+  };
+  State state = State::kWaits;
+  static auto fields(auto& m) { return std::tie(m.state); }
+};
+struct WantSave {
+  using Answer = Wanted;
+  int64_t commits = 0;
+  static auto fields(auto& m) { return std::tie(m.commits); }
+};
 
 using Request =
     net::Request<Join, Begin, Claim, Commit, Abandon, EndInput, Stop, LetGo, Settled, Others, Pause,
@@ -534,5 +550,8 @@ using Request = net::Request<Next, Made, Failed, Beat, Bye>;
 template <>
 inline constexpr ledger::Joined::State kLastOf<ledger::Joined::State> =
     ledger::Joined::State::kFinished;
+template <>
+inline constexpr ledger::Wanted::State kLastOf<ledger::Wanted::State> =
+    ledger::Wanted::State::kNever;
 
 }  // namespace muster::inline v0_1::net

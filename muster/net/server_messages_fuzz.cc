@@ -15,7 +15,7 @@ namespace calls = net::calls;
 using Message =
     std::variant<net::Handshake, net::Welcome, ledger::Request, ledger::Joined, ledger::Claimed,
                  ledger::Committed, ledger::Standing, ledger::Present, ledger::Cut,
-                 ledger::Measured, ledger::Place, ledger::Resolved, shards::Request,
+                 ledger::Measured, ledger::Place, ledger::Resolved, ledger::Wanted, shards::Request,
                  shards::Tensors, shards::Held, shards::Looked, shards::Pushed, shards::Shared,
                  shards::Area, shards::Written, calls::Request, calls::Given, net::Truth>;
 
@@ -39,6 +39,9 @@ std::vector<std::string> muster::fuzz::seeds() {
       seed(ledger::Request{1, ledger::Resolve{.rank = 1, .ticket = 2, .gone = true}}),
       seed(ledger::Request{1, ledger::Fail{.task = "chief", .error = corrupt("m", "h")}}),
       seed(ledger::Request{1, ledger::Pause()}),
+      seed(ledger::Request{1, ledger::Beat{.step = 3, .saved = 3}}),
+      seed(ledger::Request{1, ledger::WantSave{3}}),
+      seed(ledger::Wanted{ledger::Wanted::State::kNever}),
       seed(ledger::Joined{.generation = 1, .position = "here"}),
       seed(ledger::Claimed{.ticket = 4, .waits_for = "worker 0", .round = round}),
       seed(ledger::Committed{.factors = {1, 0.5}, .rates = {{{"a", 0.1}, {"b", 0.2}}}}),

@@ -527,6 +527,34 @@ TEST_F(LedgerHostTest, AnotherGenerationIsAnotherRun) {
   EXPECT_THAT(error_of([&] { claim(who); }).message(), HasSubstr("began again"));
 }
 
+TEST_F(LedgerHostTest, AServerThatHasToStopHearsOfTheCheckpointWithItsSteps) {
+  using State = ledger::Wanted::State;
+  using ledger::Beat;
+  begin();
+  const auto wants = [&](int64_t commits) {
+    return ask(ledger::WantSave{commits}, {.generation = 1}).state;
+  };
+  EXPECT_FALSE(ask(Beat{.saves = false}).save_wanted);
+  EXPECT_FALSE(ask(Beat{.saved = 3}).save_wanted);
+  EXPECT_EQ(wants(3), State::kWaits) << "it may have been asked to stop since";
+  EXPECT_FALSE(ask(Beat(), worker(1)).save_wanted);
+  EXPECT_FALSE(ask(Beat{.saved = 3}).save_wanted);
+  EXPECT_EQ(wants(3), State::kSaved);
+  EXPECT_EQ(wants(4), State::kWaits);
+  EXPECT_TRUE(ask(Beat{.saved = 3}).save_wanted);
+  ask(ledger::Pause());
+  EXPECT_FALSE(ask(Beat{.saved = 3}).save_wanted) << "the checkpoint is being made";
+  // What is no word of this chief about this run.
+  LedgerHost::Asker before = worker(0);
+  before.generation = 0;
+  ask(Beat{.saved = 9}, before);
+  ask(Beat{.saves = false, .saved = 9}, worker(1));
+  ask(Beat{.saves = false, .saved = 9}, later(0));
+  EXPECT_EQ(wants(3), State::kWaits);
+  ask(Beat{.saves = false});
+  EXPECT_EQ(wants(3), State::kNever);
+}
+
 TEST_F(LedgerHostTest, AMistakeIsEverybodys) {
   begin();
   ask(ledger::Fail{.task = "worker 0", .error = invalid_argument("no such column")}, worker(1));

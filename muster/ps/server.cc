@@ -26,6 +26,7 @@ namespace {
 
 using distribute::ParameterServerOptions;
 using distribute::StartOptions;
+using Wanted = ledger::Wanted::State;
 
 constexpr double kGoodbyeTimeout = 10;
 constexpr double kLastAnswerTimeout = 2;
@@ -37,7 +38,7 @@ constexpr size_t kUnproved = 32;
 // A worker may be silent on a connection for as long as it lives.
 constexpr double kRequestTimeout = 3600;
 constexpr double kResolveTimeout = 5;
-constexpr double kAskForSaveEvery = 2;
+constexpr double kAskForSaveEvery = 1;
 constexpr double kAskForSaveTimeout = 1;
 
 // By how many steps a worker may be ahead when it claims one. Weights that come while a step is
@@ -94,8 +95,13 @@ class Server {
       if (ledger_) ledger_->wait_for_goodbyes(kGoodbyeTimeout);
       wait_for_clients(ledger_ ? kLastAnswerTimeout : kGoodbyeTimeout);
       log::info(fmt::format("{}: the run has ended", name_));
-    } else if (leaves_) {
+    } else if (wanted_ == Wanted::kSaved) {
       log::info(fmt::format("{} has to stop, and the chief has saved", name_));
+    } else if (wanted_ == Wanted::kNever) {
+      log::warning(fmt::format(
+          "{} has to stop, and its weights are lost: this run has no directory for checkpoints, so "
+          "the chief cannot save the {} updates that are in them",
+          name_, shards_.applied()));
     } else if (ledger_) {
       // Requests within this time get the reason.
       ledger_->fail(*end);
@@ -155,26 +161,32 @@ class Server {
 
   Error stopped() const {
     return Error(ErrorKind::kCancelled, fmt::format("{} was asked to stop", name_),
-                 "run the same command again to continue from the last checkpoint");
+                 wanted_ == Wanted::kNever
+                     ? "give the run a model_dir for checkpoints; without them the same command "
+                       "starts from the beginning"
+                     : "run the same command again to continue from the last checkpoint");
   }
 
   // The chief saves what is here first, and goes on, unless it was told to stop as well.
   bool may_stop() {
-    if (told_at_ == 0) {
-      told_at_ = now();
-      reads_before_ = shards_.reads();
-    }
+    if (told_at_ == 0) told_at_ = now();
+    const ShardServer::Place here = shards_.place();
+    // A run that has begun again counts its steps anew.
+    if (!to_save_ || to_save_->generation != here.generation) to_save_ = here;
     {
       const std::lock_guard lock(mutex_);
       if (chief_connections_ == 0 || now() - told_at_ > kStopGraceSeconds) return true;
     }
-    leaves_ = shards_.settled_reads() > reads_before_;
-    if (leaves_ || shards_.reads() > reads_before_ || now() - asked_at_ < kAskForSaveEvery)
-      return leaves_;
+    if (now() - asked_at_ < kAskForSaveEvery) return false;
     asked_at_ = now();
-    if (!ask_first(0, ledger::WantSave(), {}, kAskForSaveTimeout))
+    const auto told =
+        ask_first(here.generation, ledger::WantSave{to_save_->applied}, {}, kAskForSaveTimeout);
+    if (told) {
+      wanted_ = told->state;
+    } else {
       log::debug(fmt::format("{}: the chief may not hear that it has to stop", name_));
-    return false;
+    }
+    return wanted_ != Wanted::kWaits;
   }
 
   std::optional<Error> chief_is_gone() {
@@ -218,14 +230,11 @@ class Server {
     }
     if (!peer) return;
     using net::Purpose;
-    const bool saves = peer->purpose == Purpose::kSaves;
-    const bool of_shards =
-        saves || peer->purpose == Purpose::kData || peer->purpose == Purpose::kRows;
+    const bool of_shards = peer->purpose == Purpose::kSaves || peer->purpose == Purpose::kData ||
+                           peer->purpose == Purpose::kRows;
     note_connection(*peer, +1);
     ShardServer::Client client{
-        .socket = socket, .rank = peer->rank, .saves = saves, .is_newest = [&] {
-          return is_newest(*peer);
-        }};
+        .socket = socket, .rank = peer->rank, .is_newest = [&] { return is_newest(*peer); }};
     try {
       while (true) {
         of_shards ? answer<shards::Request>(*peer, client) : answer<ledger::Request>(*peer, client);
@@ -399,10 +408,10 @@ class Server {
   bool chief_came_ = false;
   plan::Pulse chief_{};
   double last_look_ = now();
-  double told_at_ = 0;        // to stop
-  double asked_at_ = 0;       // the chief to save, since it was told
-  int64_t reads_before_ = 0;  // it was told
-  bool leaves_ = false;       // the chief has saved since, and goes on
+  double told_at_ = 0;                         // to stop
+  double asked_at_ = 0;                        // the chief to save, since it was told
+  std::optional<ShardServer::Place> to_save_;  // what was here then
+  Wanted wanted_ = Wanted::kWaits;             // what has become of it
   // Of the last measures().
   struct Seen {
     double at = 0;

@@ -382,7 +382,11 @@ Saved Engine::save(const Save& save) {
         if (save.notes) checkpoint.notes = save.notes();
         return {std::move(checkpoint), rest_of(save)};
       },
-      save.saved, save.way);
+      [run = replica_.shared(), saved = save.saved](const std::string& prefix) {
+        if (run != nullptr) run->saved();
+        if (saved) saved(prefix);
+      },
+      save.way);
 }
 
 }  // namespace muster::inline v0_1

@@ -119,6 +119,7 @@ class AtOwnPace final : public Pace {
   bool others_go_on() const override { return true; }
   bool saves() const override { return replica_.is_chief(); }
   bool save_wanted() const override { return replica_.is_chief() && run_.save_wanted(); }
+  void set_saves(bool saves) override { run_.set_saves(saves); }
   // There is more to save than was evaluated.
   bool goes_on_after(const Error& error) const override {
     return error.kind() == ErrorKind::kCancelled && stop_signal() != 0;

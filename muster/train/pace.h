@@ -73,6 +73,8 @@ class Pace {
   virtual bool saves() const = 0;
   // Whether it should save now, as a parameter server that has to stop asks.
   virtual bool save_wanted() const { return false; }
+  // Whether the run saves at all: else servers that have to stop need not wait for it.
+  virtual void set_saves(bool /*saves*/) {}
   // Whether the run goes on although an evaluation ended with this.
   virtual bool goes_on_after(const Error& error) const = 0;
   // This replica, at `step`, makes no more steps. It waits for those who go on:

@@ -26,6 +26,7 @@ bool RunDriver::stops_alone() const {
 }
 
 RunDriver::End RunDriver::run(const Plan& plan) {
+  pace_.set_saves(saves_.enabled());
   plan.saves ? saves_.begin(*plan.saves) : saves_.begin(engine_.step());
   if (saves_.takes_part() && plan.saves_first && !plan.continues)
     save({.notify = false, .must = true});

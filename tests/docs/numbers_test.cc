@@ -226,6 +226,11 @@ constexpr Number kNumbers[] = {
     {"parameter_servers.md", "`restart_timeout` (300)", "muster/ps/parameter_server.h",
      "restart_timeout{300};"},
 
+    {"parameter_servers.md", "serves on, for at most 600 s", "muster/ps/server.cc",
+     "kStopGraceSeconds = 600;"},
+    {"reliability.md", "waits for a save of the chief | 600 s;", "muster/ps/server.cc",
+     "kStopGraceSeconds = 600;"},
+
     // Of jobs and searches.
     {"jobs.md", "waits for 10 s, or for two minutes if the first job is on another machine",
      "muster/checkpoint/directory_lock.h", "wait = std::chrono::seconds(10)"},

@@ -103,6 +103,23 @@ TEST(ClusterCoordinator, AServerThatDiesEndsTheChiefWhichContinuesFromItsCheckpo
   run.stop();
 }
 
+// The chief then ends as where the server dies.
+TEST(ClusterCoordinator, AServerThatIsToldToStopLeavesWhenTheChiefHasSaved) {
+  ScheduledRun run(/*workers=*/1, kNeverEnding);
+  run.task("chief0").wait_for("epoch 2");
+  run.task("ps0").signal(SIGTERM);
+  EXPECT_EQ(run.task("ps0").wait(), 143) << run.task("ps0").output();
+  EXPECT_THAT(run.task("ps0").output(), HasSubstr("ps 0 has to stop, and the chief has saved"));
+  EXPECT_EQ(run.task("chief0").wait(), 138) << run.task("chief0").output();
+  const std::string output = run.task("chief0").output(), saved = "saved " + run.model_dir();
+  const std::string last = output.substr(output.rfind(saved) + 6);
+  run.start("ps", 0);
+  run.start("chief", 0);
+  run.task("chief0").wait_for("restored " + last.substr(0, last.find('\n')));
+  run.task("chief0").wait_for("epoch ");
+  run.stop();
+}
+
 TEST(ClusterCoordinator, AChiefThatDiesGoesOnFromWhatTheServersHave) {
   ScheduledRun run(/*workers=*/1, kNeverEnding);
   run.task("chief0").wait_for("epoch 1");

@@ -170,6 +170,21 @@ TEST(KerasOnServers, AfterTheLossOfAServerItContinuesFromTheLastBackup) {
   run.stop();
 }
 
+TEST(KerasOnServers, AServerThatIsToldToStopLeavesWhenTheChiefHasMadeABackup) {
+  ServedKeras run(/*workers=*/1, kNeverEnding);
+  run.task("chief0").wait_for("epoch 2/");
+  run.task("ps0").signal(SIGTERM);
+  EXPECT_EQ(run.task("ps0").wait(), 143) << run.task("ps0").output();
+  EXPECT_THAT(run.task("ps0").output(), HasSubstr("ps 0 has to stop, and the chief has saved"));
+  EXPECT_EQ(run.task("chief0").wait(), 138) << run.task("chief0").output();
+  run.start("ps", 0);
+  run.start("chief", 0);
+  run.task("chief0").wait_for("fit continues at");
+  EXPECT_THAT(run.task("chief0").output(), Not(HasSubstr("fit continues at epoch 1 ")));
+  run.task("chief0").wait_for("epoch ");
+  run.stop();
+}
+
 // Folders of photos of two classes, which differ only in noise: they have to be learned by heart.
 std::string write_photos(const std::string& folder) {
   uint64_t seed = 0;

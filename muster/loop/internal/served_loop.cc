@@ -179,6 +179,7 @@ void ServedLoop::after_build(Member& member) {
   step_ = member.engine.step();
   if (!member.replica->is_chief()) log::info(fmt::format("joined the run at step {}", step_));
   run.set_position([this] { return to_position(positions_of_data()); });
+  tell_where_saves_go();
 }
 
 void ServedLoop::before_call(Member& member, bool training) {
@@ -289,7 +290,13 @@ Saved ServedLoop::save(const std::string& model_dir, const SaveOptions& options,
   }
   const Saved made = Loop::save(model_dir, options, beside);
   last_save_ = asked;
+  tell_where_saves_go();
   return made;
+}
+
+// Before the program saves for the first time, a server waits for that.
+void ServedLoop::tell_where_saves_go() const {
+  run_of(first()).set_saves(last_save_ || !restore_dir_.empty() || !options_.model_dir.empty());
 }
 
 void ServedLoop::save_last() {

@@ -69,6 +69,9 @@ class ServedLoop final : public Loop {
   void save_last();
   // The chief saves as the program saved last, if a server that was asked to stop waits for it.
   void save_for_servers();
+  // Whether the chief knows of a directory for checkpoints: else servers that have to stop need not
+  // wait for one.
+  void tell_where_saves_go() const;
   // Throws InvalidArgument where what the workers have made, or have left, is lost. `has_read`:
   // whether the program has looked for batches.
   void refuse_to_lose(bool has_read) const;

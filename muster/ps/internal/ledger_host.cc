@@ -99,10 +99,14 @@ Done LedgerHost::answer(const Asker& who, const ledger::Bye&) {
   return {};
 }
 
-Done LedgerHost::answer(const Asker& who, const ledger::WantSave&) {
-  const Lock lock = enter(who);
+ledger::Wanted LedgerHost::answer(const Asker& who, const ledger::WantSave& wanted) {
+  using State = ledger::Wanted::State;
+  const Lock lock = enter_run(who);
+  if (refused_) return {State::kNever};
+  if (saved_ && *saved_ >= wanted.commits) return {State::kSaved};
   save_wanted_ = true;
-  return {};
+  wanted_ = std::max(wanted_.value_or(0), wanted.commits);
+  return {State::kWaits};
 }
 
 Done LedgerHost::answer(const Asker& who, const ledger::Part&) {
@@ -121,6 +125,12 @@ ledger::Beaten LedgerHost::answer(const Asker& who, const ledger::Beat& beat) {
   const Lock lock = enter(who);
   // A worker that was taken for lost, but lives, is notified when it asks for a step.
   (void)members_.heartbeat(caller(who), now(), plan::MemberPlace{beat.phase, beat.step});
+  // What it said before counts for nothing: it may have been asked to stop since.
+  if (who.rank == kChief && wanted_ && is_here(who)) {
+    refused_ = !beat.saves;
+    saved_ = who.generation == ledger_.generation() ? beat.saved : std::nullopt;
+    if (saved_ && *saved_ >= *wanted_) save_wanted_ = false;
+  }
   return {.save_wanted = save_wanted_ && who.rank == kChief};
 }
 
@@ -132,6 +142,9 @@ Done LedgerHost::answer(const Asker& who, const ledger::Begin& begin) {
                  .positions = begin.positions},
                 now());
   let_go_ = false;
+  save_wanted_ = refused_ = false;
+  wanted_.reset();
+  saved_.reset();
   return {};
 }
 

@@ -58,7 +58,7 @@ class LedgerHost {
   net::Done answer(const Asker& who, const net::ledger::Finish& finish);
   net::Done answer(const Asker& who, const net::ledger::Part&);
   net::Done answer(const Asker& who, const net::ledger::Bye&);
-  net::Done answer(const Asker& who, const net::ledger::WantSave&);
+  net::ledger::Wanted answer(const Asker& who, const net::ledger::WantSave& wanted);
   // The last update that several workers made together; nothing without one.
   std::optional<plan::StepLedger::Round> last_round() const;
   // Whether this step of a worker counts.
@@ -119,8 +119,12 @@ class LedgerHost {
   int64_t rows_ = 0;     // examples of all steps that counted
   bool let_go_ = false;  // the chief has saved for the last time
   bool finished_ = false;
-  int64_t finished_at_ = 0;   // the step of the run then, as the chief said
-  bool save_wanted_ = false;  // by a server that has to stop; until the next cut
+  int64_t finished_at_ = 0;        // the step of the run then, as the chief said
+  bool save_wanted_ = false;       // by a server that has to stop; until the next cut
+  std::optional<int64_t> wanted_;  // the most commits that such a server waits for
+  // As the chief has said since: that it does not save; the commits that its last checkpoint holds.
+  bool refused_ = false;
+  std::optional<int64_t> saved_;
   bool closed_ = false;
 };
 

@@ -47,15 +47,12 @@ ServerConnections::ServerConnections(distribute::StartOptions start,
   ledger_ = connect(0, Purpose::kLedger, timeout_seconds);
   for (size_t server = 0; server < start_.cluster.ps_addresses.size(); ++server)
     data_.push_back(connect_unless_over(server, Purpose::kData, timeout_seconds));
-  saves_.resize(data_.size());
+  save_sockets_.resize(data_.size());
   for (const auto& socket : data_) {
     if (socket) socket->keep_files();
   }
   for (size_t server = 0; options_.overlap && server < servers(); ++server)
     rows_.push_back(connect_unless_over(server, Purpose::kRows, timeout_seconds));
-  const auto beat = [this] {
-    return net::encode(ledger::Request{.operation = ledger::Beat{phase_, step_}});
-  };
   const auto reconnect = [this](const std::function<bool()>& closing) {
     return connect(0, Purpose::kBeat, options_.heartbeat_timeout.count(), closing);
   };
@@ -63,7 +60,7 @@ ServerConnections::ServerConnections(distribute::StartOptions start,
       Heartbeats::Options{.peer = server_name(0),
                           .interval = options_.heartbeat_interval.count(),
                           .heartbeat_timeout = options_.heartbeat_timeout.count(),
-                          .word = beat,
+                          .word = [this] { return heartbeat(); },
                           .heard = [this](std::string_view answer) { note_answer(answer); },
                           .reconnect = reconnect,
                           .surroundings = surroundings_},
@@ -117,12 +114,12 @@ std::unique_ptr<net::MessageSocket> ServerConnections::connect(
 }
 
 net::MessageSocket& ServerConnections::for_saves(size_t server) {
-  if (!saves_[server]) {
+  if (!save_sockets_[server]) {
     naming_who_is_lost(peers_[server], [&] {
-      saves_[server] = connect(server, Purpose::kSaves, options_.heartbeat_timeout.count());
+      save_sockets_[server] = connect(server, Purpose::kSaves, options_.heartbeat_timeout.count());
     });
   }
-  return *saves_[server];
+  return *save_sockets_[server];
 }
 
 void ServerConnections::ask_each(size_t first, std::span<const Request> requests) {
@@ -147,6 +144,24 @@ shards::Looked ServerConnections::ask_for_rows(size_t server, int64_t generation
 
 void ServerConnections::at_all_servers_for_rows(const std::function<void(size_t server)>& work) {
   (options_.overlap ? rows_pool_ : pool_).run(work);
+}
+
+void ServerConnections::note_saved(const Saved& saved) {
+  const std::lock_guard lock(mutex_);
+  saved_ = saved;
+}
+
+std::string ServerConnections::heartbeat() const {
+  // The servers of a run that is asked to stop serve until it has ended.
+  const bool ends = ends_ || told_to_stop();
+  ledger::Request beat{.operation =
+                           ledger::Beat{.phase = phase_, .step = step_, .saves = saves_ || ends}};
+  const std::lock_guard lock(mutex_);
+  if (saved_ && !ends) {
+    beat.generation = saved_->generation;
+    std::get<ledger::Beat>(beat.operation).saved = saved_->commits;
+  }
+  return net::encode(beat);
 }
 
 void ServerConnections::report(plan::Phase phase, int64_t step) {

@@ -83,7 +83,7 @@ class ServerConnections {
   template <typename Message>
   void receive_for_save(size_t server,
                         const std::function<void(net::MessageSocket&, const Message&)>& receive) {
-    receive_from<Message>(server, *saves_[server], receive);
+    receive_from<Message>(server, *save_sockets_[server], receive);
   }
   void at_all_servers_for_save(const std::function<void(size_t server)>& work) {
     saves_pool_.run(work);
@@ -120,6 +120,16 @@ class ServerConnections {
   bool save_wanted() const { return save_wanted_; }
   // The checkpoint is being made.
   void forget_save_wanted() { save_wanted_ = false; }
+  // What the heartbeats of the chief say from now on: whether the run saves; the commits of a
+  // generation that the last written checkpoint holds; and that the run is at its end, for which no
+  // server may leave any more.
+  struct Saved {
+    int64_t generation = 0;
+    int64_t commits = 0;
+  };
+  void set_saves(bool saves) { saves_ = saves; }
+  void note_saved(const Saved& saved);
+  void note_end() { ends_ = true; }
 
   // Reports what this worker is doing.
   void report(plan::Phase phase, int64_t step);
@@ -150,6 +160,7 @@ class ServerConnections {
   }
   // The connection for saves; the first call makes it.
   net::MessageSocket& for_saves(size_t server);
+  std::string heartbeat() const;
 
   const distribute::StartOptions start_;
   const distribute::ParameterServerOptions options_;
@@ -159,15 +170,17 @@ class ServerConnections {
   std::vector<Peer> peers_;  // by server
   // By server; nullptr for one that is gone because the run is over. None for rows without overlap.
   std::vector<std::unique_ptr<net::MessageSocket>> data_, rows_;
-  std::vector<std::unique_ptr<net::MessageSocket>> saves_;  // by server, on the chief; or nullptr
+  // By server, on the chief; or nullptr.
+  std::vector<std::unique_ptr<net::MessageSocket>> save_sockets_;
   std::unique_ptr<net::MessageSocket> ledger_;
   ThreadPool pool_, rows_pool_, saves_pool_;
   std::atomic<plan::Phase> phase_{plan::Phase::kJoining};
   std::atomic<int64_t> step_{-1};
-  std::atomic<bool> save_wanted_{false};
+  std::atomic<bool> save_wanted_{false}, saves_{true}, ends_{false};
   mutable std::mutex mutex_;
   bool finished_ = false;  // of the worker's thread: it has said goodbye
   std::optional<Error> failure_;
+  std::optional<Saved> saved_;
   std::optional<Heartbeats> beats_;
 };
 

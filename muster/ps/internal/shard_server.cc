@@ -231,6 +231,11 @@ int64_t ShardServer::applied() {
   return applied_;
 }
 
+ShardServer::Place ShardServer::place() {
+  const std::lock_guard lock(mutex_);
+  return {.generation = defined_ ? defined_->generation : 0, .applied = applied_};
+}
+
 void ShardServer::answer(Client& client, const shards::Share&, Defined& here) {
   const SharedWeights* const weights = here.store->shared();
   if (weights == nullptr || !client.socket.carries_files())
@@ -261,7 +266,6 @@ void ShardServer::answer(Client& client, const shards::MakeArea& request, Define
 
 void ShardServer::answer(Client& client, const shards::Push& request, Defined& here) {
   net::MessageSocket& socket = client.socket;
-  if (client.rank == 0) settled_reads_ = reads_.load();
   std::unique_ptr<StagedGradients> staged;
   // An earlier process of the worker may have left a step that counts.
   settle(client.rank, /*gone=*/false);

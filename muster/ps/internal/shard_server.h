@@ -2,7 +2,6 @@
 // Thread safety: any thread; each connection makes one request at a time.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -40,7 +39,6 @@ class ShardServer {
   struct Client {
     net::MessageSocket& socket;
     int rank = 0;
-    bool saves = false;  // the chief makes steps while it fetches a checkpoint on this connection
     std::function<bool()> is_newest{};  // whether no later process of the worker has come
     std::vector<Tensor> memory = {};    // of what it reads
     // For a worker on this host: the memory for its gradients.
@@ -62,10 +60,12 @@ class ShardServer {
   std::map<std::string, double> learning_rates();
   // How many steps are in the weights.
   int64_t applied();
-  // How many times the chief has read all that is here, and waited for it. And how many of these
-  // times it has made a step since, so that it has saved what it read, or knows why it could not.
-  int64_t reads() const { return reads_; }
-  int64_t settled_reads() const { return settled_reads_; }
+  // The generation of the weights that are here, 0 without any, and how many steps are in them.
+  struct Place {
+    int64_t generation = 0;
+    int64_t applied = 0;
+  };
+  Place place();
   // Ends all waits.
   void close();
 
@@ -131,7 +131,6 @@ class ShardServer {
   std::map<std::string, Tensor> kept_;
   int64_t applied_ = 0;             // steps, in this generation
   std::map<int, Waiting> waiting_;  // by rank
-  std::atomic<int64_t> reads_{0}, settled_reads_{0};
   std::mutex round_;
   std::mutex building_;  // the model function is called by one thread
 };

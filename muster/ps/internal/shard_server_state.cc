@@ -79,12 +79,10 @@ void ShardServer::answer(Client& client, const shards::Snapshot& request, Define
           error.kind(), fmt::format("{} cannot save its part: {}", name_, error.message()),
           error.hint().empty() ? "the checkpoints before this one are untouched" : error.hint());
     }
-    if (!written.failed && !client.saves) ++reads_;
     return send_answer(client.socket, written);
   }
   std::vector<Tensor> tensors;
   for (const auto& [name, tensor] : copy) tensors.push_back(tensor);
-  if (!client.saves) ++reads_;
   send_answer(client.socket, Done(), tensors);
 }
 

@@ -403,6 +403,7 @@ int64_t WorkerRun::end_steps(End end, const std::function<void(int64_t)>& others
     const ledger::Standing told = ask_ledger(ledger::Settled{kPoll});
     step_ = told.step;
     if (told.settled) {
+      connections_.note_end();
       if (connections_.is_chief() && told.why == "end of input" && !told.unfinished.empty()) {
         log::warning(
             fmt::format("{} did not reconnect: the rest of its data was not used for training",

@@ -131,6 +131,7 @@ distribute::ServedState::Cut WorkerRun::cut(
   await_push();
   const ledger::Cut paused = ask_ledger(ledger::Pause());
   connections_.forget_save_wanted();
+  cut_at_ = paused.commits;
   Cut cut{.step = paused.step, .positions = paused.positions, .ended = paused.ended};
   try {
     copy(paused);
@@ -173,7 +174,9 @@ distribute::ServedState::Cut WorkerRun::read(bool in_parts, bool later) {
 distribute::ServedState::Cut WorkerRun::read() { return read(/*in_parts=*/false, /*later=*/false); }
 
 distribute::ServedState::Cut WorkerRun::read_for_checkpoint(bool later) {
-  return read(see_model_dir(), later);
+  Cut made = read(see_model_dir(), later);
+  checkpoint_at_ = cut_at_;
+  return made;
 }
 
 bool WorkerRun::see(const std::string& prefix) {
