@@ -65,7 +65,7 @@ void program(const Flags& flags) {
     std::printf("epoch %d  loss %.4f\n", static_cast<int>(epoch + 1),
                 sum / static_cast<double>(losses.size()));
     std::fflush(stdout);
-    coordinator.save();
+    coordinator.save({.asynchronous = epoch + 1 < flags.epochs});
   }
 
   // The test images in parts, which workers see at the same time.

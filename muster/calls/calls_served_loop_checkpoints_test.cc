@@ -15,6 +15,7 @@
 #include "muster/loop/scope.h"
 #include "muster/loop/testing/test_loops.h"
 #include "muster/train/late_error.h"
+#include "tests/support/held_save.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/served_loops.h"
 
@@ -125,6 +126,32 @@ int64_t go_on(const std::string& middle, bool ends_training) {
     if (ends_training) task.scope.end_training();
   });
   return made;
+}
+
+// Without a thread the chief would wait for ever: for servers that write, or for its own file.
+TEST(ServedLoop, TheChiefMakesStepsWhileACheckpointIsWritten) {
+  const std::string dir = "mem://loops/held";
+  const CheckpointManager checkpoints(dir);
+  for (const bool parts : {true, false}) {
+    muster::testing::HeldSave held(10);
+    Values then;
+    run_cluster({.servers = 2, .scope = {.model_dir = parts ? dir : ""}}, [&](const Task& task) {
+      int64_t made = 0;
+      (void)Regression().train(task, points(80).batch(8), 2, [&] {
+        ++made;
+        if (made == 10) then = task.scope.state().tensors;
+        if (made % 5 != 0) return;
+        if (made == 15) {
+          EXPECT_EQ(checkpoints.latest(), dir + "/model.ckpt-5") << "nobody sees the next one";
+          held.open();
+        }
+        EXPECT_EQ(task.scope.save(dir, {.asynchronous = made < 20}),
+                  dir + "/model.ckpt-" + std::to_string(made));
+      });
+    });
+    EXPECT_EQ(checkpoints.latest(), dir + "/model.ckpt-20");
+    expect_same_bits(checkpoints.load(dir + "/model.ckpt-10").tensors, then);
+  }
 }
 
 TEST(ServedLoop, AChiefBehindItsLastBatchBeginsTheRunForTheOthers) {

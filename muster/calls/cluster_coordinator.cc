@@ -16,6 +16,7 @@
 #include "muster/base/nearest_hint.h"
 #include "muster/base/strings.h"
 #include "muster/calls/internal/call_maker.h"
+#include "muster/calls/internal/coordinator_saves.h"
 #include "muster/calls/internal/ended_run.h"
 #include "muster/calls/internal/remote_functions.h"
 #include "muster/calls/internal/remote_replica.h"
@@ -31,8 +32,8 @@
 #include "muster/tensor/element_spec.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
-#include "muster/train/checkpoint_writer.h"
 #include "muster/train/failed_saves.h"
+#include "muster/train/late_error.h"
 #include "muster/train/stop_request.h"
 #include "muster/train/stop_signal.h"
 #include "muster/train/task_watch.h"
@@ -108,6 +109,7 @@ class ClusterCoordinator::Impl {
 
   ~Impl() {
     if (replica_ == nullptr || over_) return;
+    end_last_save();
     try {
       if (broken_) {
         seen_->end(&*broken_);
@@ -189,7 +191,7 @@ class ClusterCoordinator::Impl {
 
   bool done() {
     check_open();
-    save_for_servers();
+    look_after_saves();
     return host_ == nullptr || host_->unfinished() == 0;
   }
 
@@ -242,26 +244,20 @@ class ClusterCoordinator::Impl {
   std::string save(const CoordinatorSaveOptions& options) {
     check_open();
     check_max_failed_saves(options.max_failed_saves, "CoordinatorSaveOptions.max_failed_saves");
-    if (!writer_) {
+    if (!saves_) {
       throw invalid_argument("save() was called without CoordinatorOptions::model_dir",
                              "say there where checkpoints are to be");
     }
-    last_options_ = options;
-    failed_saves_.set_limit(options.max_failed_saves);
-    const bool patient = failed_saves_.patient() && saved_step_ >= 0 && !start_.cancelled();
-    Saved made;
+    std::string prefix;
     take_state();
-    guarded_by_run([&] {
-      made = replica_->engine().save({.inputs = [] { return nlohmann::json::object(); },
-                                      .notes = options_.notes,
-                                      .writer = [&]() -> CheckpointWriter& { return *writer_; },
-                                      .way = {.may_fail = patient ? &failed_saves_ : nullptr}});
-    });
-    if (!made.saved) return "";
-    log::event("saved", {{"global_step", replica_->engine().step()}, {"checkpoint", made.prefix}},
-               "saved " + made.prefix);
-    saved_step_ = replica_->engine().step();
-    return made.prefix;
+    guarded_by_run([&] { prefix = saves_->save(options); });
+    return prefix;
+  }
+
+  bool end_saving() {
+    bool saved = false;
+    if (saves_) guarded_by_run([&] { saved = saves_->settle(); });
+    return saved;
   }
 
  private:
@@ -315,7 +311,10 @@ class ClusterCoordinator::Impl {
     guarded(
         replica_->replica(),
         [&] {
-          if (!options_.model_dir.empty()) find_checkpoint();
+          if (!options_.model_dir.empty()) {
+            saves_.emplace(options_, *replica_, start_.cancelled);
+            (void)saves_->find_checkpoint();
+          }
           replica_->build(training, form,
                           options_.initial_state ? &*options_.initial_state : nullptr);
         },
@@ -336,7 +335,7 @@ class ClusterCoordinator::Impl {
                                  .max_attempts = options_.max_attempts});
       watch_.emplace(*host_, *replica_, options_.join_timeout.count(),
                      servers_.restart_timeout.count());
-      replica_->run().set_saves(writer_.has_value());
+      replica_->run().set_saves(saves_.has_value());
     }
   }
 
@@ -349,12 +348,6 @@ class ClusterCoordinator::Impl {
     } else if (engine.step() > 0) {
       log::info(fmt::format("continuing after step {}", engine.step()));
     }
-  }
-
-  void find_checkpoint() {
-    const CheckpointManagerOptions keep{.keep_checkpoint_max = options_.keep_checkpoint_max};
-    writer_.emplace(options_.model_dir, keep, start_.cancelled);
-    (void)replica_->engine().find_checkpoint(CheckpointManager(options_.model_dir, keep));
   }
 
   void check_open() const {
@@ -394,6 +387,7 @@ class ClusterCoordinator::Impl {
 
   RemoteValue call_here(const ps::Closure& closure) {
     if (failure_) throw thrown(*std::exchange(failure_, std::nullopt));
+    look_after_saves();
     if (start_.cancelled()) end_on_request();
     RemoteReplica::Made made = maker_->make(closure);
     if (made.error && !failure_) failure_ = made.error;
@@ -404,22 +398,35 @@ class ClusterCoordinator::Impl {
 
   // Waits until `ready()`, as long as the others are there.
   void wait_until(const std::function<bool()>& ready) {
-    save_for_servers();
+    look_after_saves();
     uint64_t seen = host_->wait_for_change(0, 0);
     while (!ready()) {
       if (start_.cancelled()) end_on_request();
       guarded_by_run([&] { watch_->look(); });
-      save_for_servers();
+      look_after_saves();
       seen = host_->wait_for_change(seen, RunWatch::kLookSeconds);
     }
   }
 
-  // Saves as the program saved last, if a server that was asked to stop waits for it.
-  void save_for_servers() {
-    if (host_ == nullptr || !writer_ || start_.cancelled() || !replica_->run().save_wanted())
-      return;
-    if (save(last_options_).empty()) return;
-    log::info(fmt::format("saved at step {} for a server that was asked to stop", saved_step_));
+  // What has become of a save that a thread writes, and whether a server that was asked to stop
+  // waits for one.
+  void look_after_saves() {
+    if (!saves_) return;
+    guarded_by_run([&] { saves_->look(); });
+    if (host_ == nullptr || start_.cancelled() || !replica_->run().save_wanted()) return;
+    take_state();
+    guarded_by_run([&] { saves_->save_for_server(); });
+  }
+
+  // Servers write their parts until they hear of the end. No call of the program is left to throw.
+  void end_last_save() noexcept {
+    try {
+      (void)end_saving();
+    } catch (...) {
+      const Error error = current_error();
+      log::warning("at the end of the coordinator: " + error.message());
+      note_late_error(error);
+    }
   }
 
   void end() {
@@ -438,9 +445,10 @@ class ClusterCoordinator::Impl {
     Error told = told_to_stop("");
     guarded_by_run([&] {
       if (host_ != nullptr) watch_->cancel("the chief was asked to stop");
-      if (writer_ && saved_step_ != step()) save({});
-      told = told_to_stop(writer_ ? fmt::format("after saving step {}", saved_step_)
-                                  : fmt::format("at step {}, which was not saved", step()));
+      (void)end_saving();
+      if (saves_ && saves_->saved_step() != step()) save({});
+      told = told_to_stop(saves_ ? fmt::format("after saving step {}", saves_->saved_step())
+                                 : fmt::format("at step {}, which was not saved", step()));
       end();
     });
     broken_ = told;
@@ -465,7 +473,7 @@ class ClusterCoordinator::Impl {
   StartOptions start_;
   RemoteFunctions functions_;
   bool served_ = false;
-  std::optional<CheckpointWriter> writer_;
+  std::optional<CoordinatorSaves> saves_;         // with a model_dir, on the chief, or alone
   std::optional<TaskWatch> seen_;                 // on the chief, or alone
   std::optional<plan::ListedActivity> activity_;  // likewise
   std::unique_ptr<RemoteReplica> replica_;        // likewise
@@ -474,9 +482,6 @@ class ClusterCoordinator::Impl {
   std::unique_ptr<ps::ClosureHost> host_;         // on the chief
   std::optional<RunWatch> watch_;                 // of host_
   std::optional<Error> thrown_;                   // of a function, last
-  int64_t saved_step_ = -1;
-  CoordinatorSaveOptions last_options_;
-  FailedSaves failed_saves_{0, "CoordinatorSaveOptions.max_failed_saves"};
   std::optional<Error> broken_;
   bool over_ = false;
 };
@@ -539,5 +544,6 @@ const std::map<std::string, std::string>& ClusterCoordinator::restored_notes() c
 std::string ClusterCoordinator::save(const CoordinatorSaveOptions& options) {
   return impl_->save(options);
 }
+bool ClusterCoordinator::end_saving() { return impl_->end_saving(); }
 
 }  // namespace muster::inline v0_1::distribute

@@ -56,6 +56,10 @@ struct CoordinatorOptions {
   std::optional<Checkpoint> initial_state{};
   // On the chief: texts to save with the weights. Called at each save.
   std::function<std::map<std::string, std::string>()> notes{};
+  // On the chief: called at each save. What it returns, if anything, is called before the
+  // checkpoint is there, by the thread that writes it: for files that belong next to it. It may
+  // change the notes. If it throws an Error, the save has failed.
+  std::function<std::function<void(std::map<std::string, std::string>& notes)>()> beside{};
   Seconds join_timeout{600};  // how long to wait for servers, the chief and a first worker
   // The largest number of unfinished calls: schedule() waits while the queue is full.
   int64_t queue_capacity = 262144;
@@ -75,6 +79,12 @@ struct CoordinatorSaveOptions {
   // default, allows no failure. The first save of a coordinator, and a save after the task was
   // asked to stop, must succeed in any case. 0 or more.
   int64_t max_failed_saves = 0;
+  // Whether save() returns when each server has copied its part, while servers and a thread of the
+  // chief write the checkpoint. The next save(), end_saving() and the end of the coordinator wait
+  // for it; schedule(), join(), fetch(), done() and save() throw its error; at the end of the
+  // coordinator it decides the exit code of run_main(). The first save, and a save after the task
+  // was asked to stop, wait in any case.
+  bool asynchronous = false;
 };
 
 // The data set that create_per_worker_dataset() made.
@@ -203,10 +213,14 @@ class MUSTER_EXPORT ClusterCoordinator {
   // even if the servers have made more steps since; empty without a checkpoint.
   const std::map<std::string, std::string>& restored_notes() const;
   // Saves weights, slots and step as model_dir/model.ckpt-<step>, the file that an Estimator
-  // writes, all after the same update; calls continue meanwhile. Returns its prefix, or "" when
-  // this save failed and CoordinatorSaveOptions::max_failed_saves allows it. Throws the errors of
+  // writes, all after the same update; calls continue meanwhile. When it returns, the file is
+  // there, unless CoordinatorSaveOptions::asynchronous is set. Returns its prefix, or "" when this
+  // save failed and CoordinatorSaveOptions::max_failed_saves allows it. Throws the errors of
   // Scope::save(), and InvalidArgument without a model_dir or for max_failed_saves < 0.
   std::string save(const CoordinatorSaveOptions& options = {});
+  // Waits for an asynchronous save, and returns whether the last save has succeeded. Throws its
+  // error.
+  bool end_saving();
 
  private:
   class Impl;

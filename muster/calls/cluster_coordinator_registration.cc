@@ -1,8 +1,11 @@
 // Steps of a ClusterCoordinator, for code that uses only core.
 #include <deque>
 #include <memory>
+#include <optional>
 #include <utility>
 
+#include "muster/base/foreign_error.h"
+#include "muster/base/log.h"
 #include "muster/calls/cluster_coordinator.h"
 #include "muster/loop/scheduled_steps.h"
 
@@ -25,6 +28,7 @@ class CoordinatorSteps final : public ScheduledSteps {
                                            .keep_checkpoint_max = 1,
                                            .initial_state = std::move(options.initial_state),
                                            .notes = std::move(options.notes),
+                                           .beside = std::move(options.beside),
                                            .environment = std::move(options.environment)}),
         step_(coordinator_.define(
             "train_step",
@@ -47,8 +51,20 @@ class CoordinatorSteps final : public ScheduledSteps {
   const std::map<std::string, std::string>& restored_notes() const override {
     return coordinator_.restored_notes();
   }
-  bool save(int64_t max_failed_saves) override {
-    return !coordinator_.save({.max_failed_saves = max_failed_saves}).empty();
+  std::optional<bool> save(int64_t max_failed_saves, bool asynchronous) override {
+    const std::string prefix =
+        coordinator_.save({.max_failed_saves = max_failed_saves, .asynchronous = asynchronous});
+    if (asynchronous && !prefix.empty()) return std::nullopt;
+    return !prefix.empty();
+  }
+  bool settle_save() override { return coordinator_.end_saving(); }
+  bool await_save() noexcept override {
+    try {
+      return coordinator_.end_saving();
+    } catch (...) {
+      log::warning(current_error().message());
+      return false;
+    }
   }
 
  private:

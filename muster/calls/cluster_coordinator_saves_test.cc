@@ -1,5 +1,5 @@
-// When a ClusterCoordinator saves: for a server that is asked to stop. Each task is a thread with
-// its own TF_CONFIG.
+// Saves of a ClusterCoordinator: for a server that is asked to stop, and while calls are made. Each
+// task is a thread with its own TF_CONFIG.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,11 @@
 #include "muster/calls/cluster_coordinator.h"
 #include "muster/calls/internal/test_coordinators.h"
 #include "muster/checkpoint/manager.h"
+#include "muster/files/testing/memory_store.h"
 #include "muster/ps/parameter_server.h"
+#include "muster/tensor/libtorch.h"
+#include "muster/train/late_error.h"
+#include "tests/support/held_save.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/run_ranks.h"
 
@@ -102,6 +106,97 @@ TEST(CoordinatorSaves, WithoutADirectoryAServerDoesNotWaitForACheckpoint) {
     EXPECT_THAT(::testing::internal::GetCapturedStderr(),
                 HasSubstr("has to stop, and its weights are lost: this run has no directory"));
   }
+}
+
+// --- saves that a thread writes ---
+
+// A chief, a worker and two servers. With `parts` servers write theirs; else the chief writes all.
+void run_with_saves(const std::string& model_dir, bool parts, const Chief& chief) {
+  const LocalCluster cluster(2, /*chief=*/true, /*servers=*/2);
+  muster::testing::run_ranks(4, [&](int task) {
+    const bool serves = task >= 2;
+    Program program;
+    ClusterCoordinator coordinator(
+        parameter_server(),
+        {.model_dir = serves && !parts ? model_dir + "_elsewhere" : model_dir,
+         .cancelled = [] { return false; },
+         .environment = serves ? cluster.server_environment(task - 2) : cluster.environment(task)});
+    program.define(coordinator);
+    if (!coordinator.serve()) chief(coordinator, program);
+  });
+}
+
+// Without a thread the chief would wait for ever: for servers that write, or for its own file.
+TEST(CoordinatorSaves, CallsAreMadeWhileACheckpointIsWritten) {
+  const std::string dir = "mem://coordinator/held";
+  const CheckpointManager checkpoints(dir);
+  for (const bool parts : {true, false}) {
+    muster::testing::HeldSave held(20);
+    run_with_saves(dir, parts, [&](ClusterCoordinator& coordinator, const Program& program) {
+      train_steps(coordinator, program, 10);
+      EXPECT_EQ(coordinator.save({.asynchronous = true}), dir + "/model.ckpt-10");
+      EXPECT_EQ(checkpoints.latest(), dir + "/model.ckpt-10") << "the first one waits";
+      train_steps(coordinator, program, 10);
+      const Checkpoint then = coordinator.state();
+      EXPECT_EQ(coordinator.save({.asynchronous = true}), dir + "/model.ckpt-20");
+      train_steps(coordinator, program, 5);
+      EXPECT_EQ(coordinator.state().global_step, 25);
+      EXPECT_EQ(checkpoints.latest(), dir + "/model.ckpt-10") << "nobody sees the next one";
+      held.open();
+      EXPECT_TRUE(coordinator.end_saving());
+      const Checkpoint saved = checkpoints.load(dir + "/model.ckpt-20");
+      for (const auto& [name, value] : then.tensors)
+        EXPECT_TRUE(saved.tensors.at(name).equal(value)) << name;
+      coordinator.save({.asynchronous = true});
+    });
+    EXPECT_EQ(checkpoints.latest(), dir + "/model.ckpt-25") << "the end waits for it";
+  }
+}
+
+TEST(CoordinatorSaves, AThreadThatCannotWriteIsCountedAndEndsTheRun) {
+  MemoryStore& store = memory_store();
+  const std::string dir = "mem://coordinator/failing";
+  const StorePlan full{.fail_from = 0, .only = [](const std::string& path) {
+                         return path.ends_with(".safetensors");
+                       }};
+  const auto step_and_save = [](ClusterCoordinator& coordinator, const Program& program) {
+    train_steps(coordinator, program, 1);
+    coordinator.save({.max_failed_saves = 1, .asynchronous = true});
+    return coordinator.end_saving();
+  };
+  const auto fails_once = [&](ClusterCoordinator& coordinator, const Program& program) {
+    EXPECT_TRUE(step_and_save(coordinator, program));
+    EXPECT_TRUE(step_and_save(coordinator, program));
+    store.set_plan(full);
+    EXPECT_FALSE(step_and_save(coordinator, program));
+    EXPECT_EQ(CheckpointManager(dir).latest(), dir + "/model.ckpt-2");
+    store.set_plan({});
+    EXPECT_TRUE(step_and_save(coordinator, program));
+  };
+  ::testing::internal::CaptureStderr();
+  store.clear();
+  run_with_saves(dir, /*parts=*/true, fails_once);
+  store.clear();
+  run_alone({.model_dir = dir}, [&](ClusterCoordinator& coordinator, const Program& program) {
+    fails_once(coordinator, program);
+    store.set_plan(full);
+    EXPECT_FALSE(step_and_save(coordinator, program));
+    const Error error = error_of([&] { (void)step_and_save(coordinator, program); });
+    EXPECT_THAT(error.message(), HasSubstr("2 saves in a row failed, and no more may"));
+  });
+  store.set_plan({});
+  EXPECT_FALSE(take_late_error().has_value());
+  run_alone({.model_dir = dir}, [&](ClusterCoordinator& coordinator, const Program& program) {
+    train_steps(coordinator, program, 1);
+    coordinator.save();
+    store.set_plan(full);
+    coordinator.save({.asynchronous = true});
+  });
+  EXPECT_TRUE(take_late_error().has_value()) << "of the save that no call has waited for";
+  log::flush();
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("the run continues and retries at the next save (1 of 1 "));
+  store.clear();
 }
 
 }  // namespace

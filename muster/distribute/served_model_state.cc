@@ -53,6 +53,7 @@ class ServedModelState final : public ModelState {
   std::map<std::string, Tensor> tensors() override { return with_own(servers().read()); }
   std::map<std::string, Tensor> gather() override { return tensors(); }
   std::map<std::string, Tensor> gather_for_checkpoint(bool later) override {
+    cut_.reset();  // the rest of one that was not saved goes before the next one comes
     return with_own(servers().read_for_checkpoint(later));
   }
 

@@ -54,7 +54,8 @@ class ServedState {
     std::optional<Error> failed = {};
     // From read_for_checkpoint(/*later=*/true): adds `tensors`, or `parts` and what follows it, to
     // the cut that it is given. Any thread may call it once, while this object is used as before.
-    // It throws as this object does, and may be dropped. The next cut comes after it.
+    // It throws as this object does, and may be dropped: then the servers have written for nothing.
+    // The next cut for a checkpoint comes after it.
     std::function<void(Cut& cut)> rest = {};
   };
   // All of it, in memory of its own.

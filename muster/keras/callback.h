@@ -53,8 +53,8 @@ struct BatchInfo {
 struct BackupAndRestoreOptions {
   // Steps between two backups; unset: after each epoch.
   std::optional<int64_t> save_freq = {};
-  // Whether a thread writes a backup from its second on, while fit() makes steps; ignored with
-  // parameter servers. The last backup is there before Callback::on_train_end().
+  // Whether a thread writes a backup from its second on, while fit() makes steps. The last backup
+  // is there before Callback::on_train_end().
   bool asynchronous = true;
   // Whether to delete the backup when fit() ends normally.
   bool delete_checkpoint = true;

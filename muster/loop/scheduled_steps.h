@@ -17,6 +17,7 @@
 #include "muster/data/dataset.h"
 #include "muster/distribute/strategy.h"
 #include "muster/tensor/batch.h"
+#include "muster/train/checkpoint_writer.h"
 
 namespace muster::inline v0_1::distribute {
 
@@ -29,6 +30,9 @@ struct ScheduledStepsOptions {
   std::optional<Checkpoint> initial_state{};
   // On the chief: what a checkpoint holds in addition to its weights, asked for with each save.
   std::function<std::map<std::string, std::string>()> notes{};
+  // On the chief: called at each save. What it returns, if anything, writes what belongs next to
+  // the checkpoint, on the thread that writes that.
+  std::function<BeforeSave()> beside{};
   // Where TF_CONFIG is read from; unset: the process's own environment.
   std::optional<Environment> environment{};
   ReduceOp loss_reduction = ReduceOp::kMean;
@@ -56,8 +60,14 @@ class ScheduledSteps {
   virtual Checkpoint state() = 0;
   // ScheduledStepsOptions::notes of the checkpoint that this run continues from; empty without one.
   virtual const std::map<std::string, std::string>& restored_notes() const = 0;
-  // Whether it has saved; so many saves in a row may fail.
-  virtual bool save(int64_t max_failed_saves) = 0;
+  // Whether it has saved; so many saves in a row may fail. `asynchronous`: a thread may write the
+  // checkpoint, unless it is the first; then nothing.
+  virtual std::optional<bool> save(int64_t max_failed_saves, bool asynchronous) = 0;
+  // Waits for a save that a thread writes, and returns whether the last save has succeeded. Throws
+  // its error.
+  virtual bool settle_save() = 0;
+  // The same, after an error: the log has that of the save.
+  virtual bool await_save() noexcept = 0;
 };
 
 // What a worker does in a step: calls minimize() once, and gives what it measured.

@@ -83,9 +83,9 @@ struct SaveOptions {
   // checkpoint. The next save(), end_saving() and the end of the scope wait for it; run() and
   // save() throw its error; at the end of the scope it decides the exit code of run_main(). The
   // chief needs memory for its state twice. Choose it for the saves in a loop, and leave it out for
-  // the save after the loop: then that call throws what goes wrong. The first save of a scope, a
-  // save when should_stop() is true, and saves on parameter servers wait in any case. The same on
-  // all processes.
+  // the save after the loop: then that call throws what goes wrong. The first save of a scope,
+  // and a save when should_stop() is true, wait in any case. On parameter servers the servers copy
+  // and write their parts, and the chief needs no memory for them. The same on all processes.
   bool asynchronous = false;
 };
 

@@ -8,8 +8,10 @@
 // which examples it uses. Where the file FAULT_OTHER exists, it starts with another seed. With
 // FAULT_SERVED it trains on parameter servers, which wait that many seconds for a task that may be
 // started again. With FAULT_KERAS, a file, it is a fit() on parameter servers, whose backups fail
-// while the file is there. When the file FAULT_TRIGGER appears, the task FAULT_STRUCK strikes
-// itself with FAULT_BLOW (blow.h). Without them it is a program as any other.
+// while the file is there. With FAULT_SCHEDULED, "calls" or "loop", it makes steps on parameter
+// servers without end, and saves a large table now and then. When the file FAULT_TRIGGER appears,
+// the task FAULT_STRUCK strikes itself with FAULT_BLOW (blow.h). Without them it is a program as
+// any other.
 #include <muster/muster.h>
 #include <sys/socket.h>
 #include <torch/types.h>
@@ -318,7 +320,48 @@ void fit_on_servers(const Flags& flags) {
                 {"epochs_known", static_cast<double>(history.epoch.size())}});
 }
 
+// A ClusterCoordinator, or a loop by hand, of which each server holds 64 MB.
+void save_without_end(const Flags& flags) {
+  constexpr int64_t kRows = 8 << 20, kStepsBetween = 20;
+  const Tensor ids = torch::arange(256).view({256, 1});
+  const Dataset data =
+      Dataset::from_tensor_slices(Element::tuple({ids, ids.to(kFloat32)})).repeat().batch(16);
+  const Layer table = Embedding(kRows, 4);
+  const auto sgd = optim::sgd({.learning_rate = 0.01});
+  const auto train = [&](const Features& x, const Labels& y) {
+    sgd.minimize(losses::mean_squared_error(y, table(x).sum(-1)));
+  };
+  const auto strategy = distribute::parameter_server();
+  if (variable("FAULT_SCHEDULED") == "calls") {
+    distribute::ClusterCoordinator coordinator(strategy, {.model_dir = flags.model_dir});
+    const auto step =
+        coordinator.define("step",
+                           [&](const distribute::RemoteCall& call) -> std::vector<Tensor> {
+                             train(call.batch().features, call.batch().labels);
+                             return {};
+                           },
+                           {.training = true, .data = coordinator.distribute("data", data)});
+    if (coordinator.serve()) return;
+    while (true) {
+      for (int64_t made = 0; made < kStepsBetween; ++made) coordinator.schedule(step);
+      coordinator.join();
+      coordinator.save({.asynchronous = true});
+    }
+  }
+  const auto scope = strategy->scope({.model_dir = flags.model_dir});
+  if (scope.serve(train)) return;
+  scope.restore(flags.model_dir);
+  for (const auto& batch : strategy->distribute(data)) {
+    strategy->run(train, batch);
+    if (scope.step() % kStepsBetween == 0) scope.save(flags.model_dir, {.asynchronous = true});
+    if (!scope.should_stop()) continue;
+    scope.save(flags.model_dir);
+    scope.stop();
+  }
+}
+
 void program(const Flags& flags) {
+  if (!variable("FAULT_SCHEDULED").empty()) return save_without_end(flags);
   if (!variable("FAULT_KERAS").empty()) return fit_on_servers(flags);
   start_by_gates();
   strike_when_told();

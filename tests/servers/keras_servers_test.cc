@@ -1,11 +1,16 @@
 // A model on parameter servers trains as one without them, by fit() and as an Estimator.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "muster/base/error_of.h"
 #include "muster/base/file_system.h"
@@ -20,6 +25,8 @@
 #include "muster/layers/batch_normalization.h"
 #include "muster/layers/dropout.h"
 #include "muster/ps/parameter_server.h"
+#include "muster/tensor/libtorch.h"
+#include "tests/support/held_save.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/run_ranks.h"
 
@@ -235,20 +242,19 @@ TEST(FitOnServers, ABackupThatFailsIsTriedAgain) {
   for (const std::set<int64_t>& failing : {std::set<int64_t>{1, 2}, std::set<int64_t>{1, 3, 4}}) {
     store.clear();
     const bool removed = failing.contains(4);  // one that is to stay must not fail
-    const auto fails = [&](int64_t epoch) {
-      store.set_plan(
-          {.fail_from = failing.contains(epoch) ? 0 : -1,
-           .only = [](const std::string& path) { return path.starts_with("mem://keras"); }});
-    };
+    store.set_plan({.fail_from = 0, .only = [&](const std::string& path) {
+                      return std::ranges::any_of(failing, [&](int64_t epoch) {
+                        const std::string name = fmt::format("model.ckpt-{}.", 5 * (epoch + 1));
+                        return path.find(name) != std::string::npos;
+                      });
+                    }});
     ::testing::internal::CaptureStderr();
     run_served(/*workers=*/1, [&](int task, Model& model) {
-      const History history = model.fit(
-          rows_of(50).batch(10),
-          {.epochs = 5,
-           .callbacks = {std::make_shared<LambdaCallback>(LambdaCallback::Functions{
-                             .on_train_end = [&] { store.set_plan({}); }, .on_epoch_begin = fails}),
-                         std::make_shared<BackupAndRestore>(
-                             backup, BackupAndRestoreOptions{.delete_checkpoint = removed})}});
+      const History history =
+          model.fit(rows_of(50).batch(10),
+                    {.epochs = 5,
+                     .callbacks = {std::make_shared<BackupAndRestore>(
+                         backup, BackupAndRestoreOptions{.delete_checkpoint = removed})}});
       if (task != 0) return;
       EXPECT_EQ(history.epoch.size(), 5u);
       EXPECT_EQ(model.step(), 25);
@@ -260,6 +266,40 @@ TEST(FitOnServers, ABackupThatFailsIsTriedAgain) {
               removed ? "" : backup + "/model.ckpt-25");
   }
   store.clear();
+}
+
+// Without a thread fit() would wait for ever.
+TEST(FitOnServers, StepsAreMadeWhileABackupIsWritten) {
+  const std::string backup = "mem://keras/held";
+  const CheckpointManager backups(backup);
+  struct Watching : Callback {
+    std::string name() const override { return "watching"; }
+    std::map<std::string, Tensor> tensors() const override { return {{"seen", torch::ones({2})}}; }
+    void on_train_batch_end(const BatchInfo&) override { seen(model().step()); }
+    std::function<void(int64_t step)> seen;
+  };
+  muster::testing::HeldSave held(5);
+  run_served(/*workers=*/1, [&](int task, Model& model) {
+    const auto watching = std::make_shared<Watching>();
+    watching->seen = [&](int64_t step) {
+      if (step < 8) return;
+      if (step == 8) EXPECT_EQ(backups.latest(), backup + "/model.ckpt-0");
+      held.open();
+    };
+    const History history = model.fit(
+        rows_of(50).batch(10),
+        {.epochs = 3,
+         .callbacks = {watching,
+                       std::make_shared<BackupAndRestore>(
+                           backup, BackupAndRestoreOptions{.delete_checkpoint = false})}});
+    if (task == 0) EXPECT_EQ(history.epoch.size(), 3u);
+  });
+  EXPECT_EQ(backups.latest(), backup + "/model.ckpt-15");
+  std::vector<std::string> beside;
+  for (const std::string& name : memory_store().objects()) {
+    if (name.find("callbacks-") != std::string::npos) beside.push_back(name);
+  }
+  EXPECT_EQ(beside, std::vector<std::string>{backup + "/callbacks-15.safetensors"});
 }
 
 // Slots that no file has begin as they do anywhere.

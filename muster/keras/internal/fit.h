@@ -58,6 +58,9 @@ class Fit {
   // Saves a backup with what callbacks keep. Returns whether it is there, on all workers; nothing
   // where a thread writes it, which it may unless it `must` be there.
   virtual std::optional<bool> save(int64_t epoch, int64_t step, int64_t may_fail, bool must);
+  // Waits for one that a thread writes; after an error, the log has that of the backup.
+  virtual bool settle_save();
+  virtual bool await_save() noexcept;
   virtual void end_steps() { distributed_.reset(); }
   virtual void end_saving();
 

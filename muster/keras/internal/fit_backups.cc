@@ -296,12 +296,16 @@ void Fit::note_backup(bool saved) {
 }
 
 void Fit::settle_backup() {
-  if (begun_) note_backup(impl_.session().settle_save());
+  if (begun_) note_backup(settle_save());
 }
 
 void Fit::end_backup_after_error() {
-  if (begun_ && !impl_.served()) note_backup(impl_.session().await_save());
+  if (begun_) note_backup(await_save());
 }
+
+bool Fit::settle_save() { return impl_.session().settle_save(); }
+
+bool Fit::await_save() noexcept { return impl_.session().await_save(); }
 
 std::optional<bool> Fit::save(int64_t epoch, int64_t step, int64_t may_fail, bool must) {
   return impl_.session().save(backups_->backup_dir(),

@@ -31,16 +31,15 @@ bool ServedFit::begin(const Dataset& data) {
   }
   if (options_.steps_per_epoch && batches >= 0) batches_ = batches;
   place_.epoch = first_epoch_;
-  servers_.emplace(
-      impl_, data,
-      ServedStepsOptions{
-          .class_weight = options_.class_weight,
-          .backup_dir = backups_->backup_dir(),
-          .notes = [this] {
-            std::map<std::string, std::string> notes{{kFitNote, note(place_.epoch, place_.step)}};
-            if (const auto before = before_backup()) before(notes);
-            return notes;
-          }});
+  servers_.emplace(impl_, data,
+                   ServedStepsOptions{.class_weight = options_.class_weight,
+                                      .backup_dir = backups_->backup_dir(),
+                                      .notes =
+                                          [this] {
+                                            return std::map<std::string, std::string>{
+                                                {kFitNote, note(place_.epoch, place_.step)}};
+                                          },
+                                      .beside = [this] { return before_backup(); }});
   if (servers_->serve()) {
     if (impl_.bystander()) return false;
     // The weights that the program continues with are nowhere any more.
@@ -72,6 +71,8 @@ bool ServedFit::train_epoch(int64_t epoch) {
 }
 
 void ServedFit::end_steps() {
+  // The servers write it.
+  settle_backup();
   (void)impl_.scope();  // which brings the weights
   servers_.reset();
   impl_.elsewhere.reset();
@@ -112,9 +113,13 @@ void ServedFit::take_place(const json& note) {
       several ? "them" : "it"));
 }
 
-std::optional<bool> ServedFit::save(int64_t epoch, int64_t step, int64_t may_fail, bool /*must*/) {
+std::optional<bool> ServedFit::save(int64_t epoch, int64_t step, int64_t may_fail, bool must) {
   place_ = {.epoch = epoch, .step = step, .began = step > 0 ? place_.began : impl_.step()};
-  return servers_->save(may_fail);
+  return servers_->save(may_fail, backups_->options().asynchronous && !must);
 }
+
+bool ServedFit::settle_save() { return servers_->settle_save(); }
+
+bool ServedFit::await_save() noexcept { return servers_->await_save(); }
 
 }  // namespace muster::inline v0_1::keras::internal

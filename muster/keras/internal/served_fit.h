@@ -33,6 +33,8 @@ class ServedFit final : public Fit {
   void take_place(const nlohmann::json& note) override;
   int64_t epoch_began() const override { return place_.began; }
   std::optional<bool> save(int64_t epoch, int64_t step, int64_t may_fail, bool must) override;
+  bool settle_save() override;
+  bool await_save() noexcept override;
   // The model has the weights then.
   void end_steps() override;
   void end_saving() override {}

@@ -16,6 +16,7 @@ distribute::ScheduledStepsOptions steps_options(Model::Impl& model,
   distribute::ScheduledStepsOptions given{.seed = model.options.seed,
                                           .model_dir = options.backup_dir,
                                           .notes = options.notes,
+                                          .beside = options.beside,
                                           .environment = model.options.environment,
                                           .loss_reduction = model.compiled->objective.reduction()};
   // Weights that were made, or loaded, before are the initial weights of fit().

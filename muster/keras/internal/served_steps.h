@@ -6,20 +6,24 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "muster/keras/internal/model_impl.h"
 #include "muster/loop/scheduled_steps.h"
 #include "muster/optim/optimizer.h"
+#include "muster/train/checkpoint_writer.h"
 
 namespace muster::inline v0_1::keras::internal {
 
 struct ServedStepsOptions {
   std::vector<double> class_weight{};
   std::string backup_dir{};
-  // On the chief: what a backup is to hold in addition to the weights.
+  // On the chief: what a backup is to hold in addition to the weights; and what writes the files
+  // that belong next to it.
   std::function<std::map<std::string, std::string>()> notes{};
+  std::function<BeforeSave()> beside{};
 };
 
 class ServedSteps {
@@ -42,9 +46,13 @@ class ServedSteps {
   // are wanted, this one among them; so many may be under way. Throws what ScheduledSteps::fetch()
   // throws, which saves where this task was told to stop.
   BatchResult next(int64_t left);
-  // Whether it has saved; so many saves in a row may fail. REQUIRES: no step is under way, except
-  // for those that next() was told of.
-  bool save(int64_t max_failed_saves) { return steps_->save(max_failed_saves); }
+  // As ScheduledSteps::save(). REQUIRES: no step is under way, except for those that next() was
+  // told of.
+  std::optional<bool> save(int64_t max_failed_saves, bool asynchronous) {
+    return steps_->save(max_failed_saves, asynchronous);
+  }
+  bool settle_save() { return steps_->settle_save(); }
+  bool await_save() noexcept { return steps_->await_save(); }
 
  private:
   std::vector<Tensor> train(const Batch& batch);

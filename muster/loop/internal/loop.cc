@@ -203,6 +203,8 @@ void Loop::end_if_left(bool by_exception) noexcept {
     if (std::holds_alternative<Error>(doing_)) {
       // The others know, or are gone.
     } else if (by_exception) {
+      // Servers write their parts until they hear of it.
+      (void)await_save();
       const Error error(ErrorKind::kInternal, "an exception left the scope of its strategy");
       for (const auto& member : replicas_) member->replica->group().fail(error);
     } else {

@@ -102,7 +102,7 @@ Saved Loop::save(const std::string& model_dir, const SaveOptions& options,
   const std::string key = key_of(model_dir);
   const bool must = !failed_saves_.contains(key) || should_stop();
   const bool patient = options.max_failed_saves > 0 && !must;
-  const bool aside = options.asynchronous && !must && first().shared() == nullptr;
+  const bool aside = options.asynchronous && !must;
   FailedSaves& failures =
       failed_saves_.try_emplace(key, 0, "SaveOptions.max_failed_saves").first->second;
   int64_t epoch = 0;  // of the first data set

@@ -309,16 +309,24 @@ void ServedLoop::save_last() {
     last_save_ = {options_.model_dir.empty() ? restore_dir_ : options_.model_dir,
                   {.keep_checkpoint_max = 0, .notes = first_engine().restored_notes()}};
   }
-  if (!built() || !last_save_ || saved_step_ == step_) return;
+  if (!built() || !last_save_) return;
+  (void)settle_save();
+  if (saved_step_ == step_) return;
   LastSave last = *last_save_;
   last.options.max_failed_saves = 0;
+  last.options.asynchronous = false;
   (void)save(last.model_dir, last.options, {});
 }
 
 void ServedLoop::save_for_servers() {
   if (!built() || !first().is_chief() || !last_save_ || first().accumulated() > 0) return;
   if (should_stop() || !run_of(first()).save_wanted()) return;
-  if (!save(last_save_->model_dir, last_save_->options, {}).saved) return;
+  const LastSave last = *last_save_;
+  SaveOptions options = last.options;
+  options.asynchronous = false;
+  const bool saved = save(last.model_dir, options, {}).saved;
+  last_save_ = last;
+  if (!saved) return;
   log::info(fmt::format("saved at step {} for a server that was asked to stop", step_));
 }
 

@@ -18,6 +18,10 @@ ServedCut::ServedCut(std::shared_ptr<ServerConnections> connections,
       names_(held_.size()),
       written_(held_.size()) {}
 
+ServedCut::~ServedCut() {
+  if (later_ && !received_) connections_->end_save_connections();
+}
+
 void ServedCut::begin(size_t server, int64_t generation, const net::ledger::Cut& paused,
                       bool in_parts, uint32_t save) {
   if (in_parts) names_[server] = checkpoint_part_name(paused.step, server, held_.size(), save);
@@ -29,6 +33,7 @@ void ServedCut::begin(size_t server, int64_t generation, const net::ledger::Cut&
 
 void ServedCut::receive(distribute::ServedState::Cut& cut) {
   names_.front().empty() ? receive_tensors(cut) : receive_parts(cut);
+  received_ = true;
 }
 
 void ServedCut::at_all_servers(const std::function<void(size_t server)>& work) {

@@ -33,6 +33,10 @@ class ServedCut {
   ServedCut(std::shared_ptr<ServerConnections> connections,
             std::vector<std::vector<HeldTensor>> held, std::map<std::string, TensorSpec> specs,
             bool later);
+  // Without receive(): what servers still send of it must not meet the next cut.
+  ~ServedCut();
+  ServedCut(const ServedCut&) = delete;
+  ServedCut& operator=(const ServedCut&) = delete;
 
   // Has the server copy its contents for the cut. `in_parts`: the server writes a file, whose name
   // has the number `save`. Returns when it has the copy. Any thread for each server.
@@ -62,6 +66,7 @@ class ServedCut {
   const std::vector<std::vector<HeldTensor>> held_;
   const std::map<std::string, TensorSpec> specs_;
   const bool later_;
+  bool received_ = false;
   std::vector<std::string> names_;  // of the files, by server; "": tensors
   std::vector<net::shards::Written> written_;
 };

@@ -85,6 +85,10 @@ class ServerConnections {
                         const std::function<void(net::MessageSocket&, const Message&)>& receive) {
     receive_from<Message>(server, *save_sockets_[server], receive);
   }
+  // The next save makes them anew.
+  void end_save_connections() {
+    for (auto& socket : save_sockets_) socket.reset();
+  }
   void at_all_servers_for_save(const std::function<void(size_t server)>& work) {
     saves_pool_.run(work);
   }
