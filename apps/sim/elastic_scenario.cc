@@ -16,12 +16,15 @@
 #include "muster/distribute/elastic_run.h"
 #include "muster/plan/coordinator_state.h"
 #include "muster/train/memory_donor.h"
+#include "muster/train/next_step.h"
 
 namespace muster::sim {
 namespace {
 
 using control::CoordinatorClient;
+using internal::NextStep;
 using internal::RememberedStep;
+using internal::StepWish;
 using nlohmann::json;
 
 constexpr double kElasticEnds = 900;  // seconds, whatever happens
@@ -222,10 +225,10 @@ class ElasticWorld : private GroupStage {
       const bool is_last = state.step == setting_.last_step;
       if (rank == 0 && (state.step % setting_.save_every == 0 || is_last)) save(state);
       if (is_last || !group.talks.contains(state.step)) continue;
-      const Next next = agree(rank, client, group, member);
+      const NextStep next = agree(rank, client, group, member);
       if (stage_.over()) return true;
-      if (next == Next::kStep) continue;
-      if (next == Next::kRegroup) break;
+      if (next == NextStep::kStep) continue;
+      if (next == NextStep::kRegroup) break;
       leave(rank, client, state, next);
       return true;
     }
@@ -253,29 +256,26 @@ class ElasticWorld : private GroupStage {
   }
 
   // As RunDriver::agree_on_next().
-  enum class Next { kStep, kRegroup, kLeave, kEnd };
-  Next agree(int rank, CoordinatorClient& client, Group& group, const Member& member) {
-    const std::string mine = task(rank).asked                             ? "signal"
-                             : rank == 0 && coordinator().newcomers() > 0 ? "newcomers"
-                                                                          : "";
+  NextStep agree(int rank, CoordinatorClient& client, Group& group, const Member& member) {
+    const StepWish mine{.signal = task(rank).asked,
+                        .newcomers = rank == 0 && coordinator().newcomers() > 0};
     std::vector<std::string> all;
-    for (const json& one : gather(rank, client, group, "elastic", mine))
+    for (const json& one : gather(rank, client, group, "elastic", mine.text()))
       all.push_back(one.get<std::string>());
-    if (stage_.over() || all.front() == "signal") return Next::kEnd;
-    const auto leaving = std::ranges::count(all, "signal");
-    if (leaving == 0) {
-      const bool regroups = std::ranges::count(all, "newcomers") > 0;
-      if (rank == 0 && !regroups) group.newcomers = false;  // the worker that came is lost already
-      return regroups && !planted_.ignores_newcomers ? Next::kRegroup : Next::kStep;
-    }
-    if (!member.run.can_spare(static_cast<int>(leaving))) return Next::kEnd;
-    group.newcomers = false;  // they join the next group, which begins without those that leave
-    return mine == "signal" ? Next::kLeave : Next::kStep;
+    if (stage_.over()) return NextStep::kEnd;
+    const auto place = std::ranges::find(group.ranks, rank) - group.ranks.begin();
+    const NextStep next =
+        internal::next_step(all, /*locals=*/1, static_cast<int>(place),
+                            [&](int leaving) { return member.run.can_spare(leaving); });
+    if (next == NextStep::kRegroup && planted_.ignores_newcomers) return NextStep::kStep;
+    // The worker that came is lost already, or joins the group without those that leave.
+    if (rank == 0 && next == NextStep::kStep) group.newcomers = false;
+    return next;
   }
 
   // It was asked to stop: alone, or the run ends, and is started again.
-  void leave(int rank, CoordinatorClient& client, const ElasticState& state, Next next) {
-    if (next == Next::kLeave) {
+  void leave(int rank, CoordinatorClient& client, const ElasticState& state, NextStep next) {
+    if (next == NextStep::kLeave) {
       client.fail(ErrorKind::kCancelled, "it was asked to stop");
     } else {
       if (rank == 0 && state.step > saved_.step) save(state);

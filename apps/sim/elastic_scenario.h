@@ -1,7 +1,8 @@
 // Elastic runs: workers are lost, others continue from memory, and lost ones come back. The real
-// parts are the coordinator and its clients, ElasticRun, which decides whether a run continues
-// after an error, and the choice of the worker whose memory counts. What happens to the state of a
-// worker follows ElasticMember and RunDriver, which need a model.
+// parts are the coordinator and its clients; ElasticRun, which decides whether a run continues
+// after an error; the choice of the worker whose memory counts; and what follows a step
+// (next_step.h). Models are the order of steps and saves (RunDriver), what a worker keeps of its
+// state (ElasticMember), and the collectives: these need a model and its tensors.
 //
 // Laws: all members of a group begin with one state, and no step of a member of the last group is
 // lost while the chief lives; each example is in the weights once; only members of the newest group

@@ -2,11 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <set>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "muster/base/error.h"
 #include "muster/train/stop_reason.h"
@@ -112,28 +109,13 @@ void RunDriver::end_on_request() {
 
 RunDriver::Next RunDriver::agree_on_next() {
   if (!course_.elastic()) return Next::kEnd;
-  constexpr const char* kSignal = "signal";
-  constexpr const char* kEnd = "end";
-  constexpr const char* kNewcomers = "newcomers";
-  const bool told = stop_signal() != 0;
-  const std::string mine = told                      ? kSignal
-                           : course_.wants_to_stop() ? kEnd
-                           : course_.has_newcomers() ? kNewcomers
-                                                     : "";
-  const std::vector<std::string> all = replica_.group().gather_text("elastic", mine);
-  const auto said = [&](const std::string& what) { return std::ranges::count(all, what) > 0; };
-  if (said(kEnd) || all.front() == kSignal) return Next::kEnd;
-  // A signal is for a task: all of its replicas know it.
+  const internal::StepWish mine{.signal = stop_signal() != 0,
+                                .end = course_.wants_to_stop(),
+                                .newcomers = course_.has_newcomers()};
   const auto& place = replica_.place();
-  std::set<int> leaving;
-  for (int process = 0; process < place.processes; ++process) {
-    const auto first = all.begin() + process * place.locals;
-    if (std::all_of(first, first + place.locals, [&](const auto& text) { return text == kSignal; }))
-      leaving.insert(process);
-  }
-  if (leaving.empty()) return said(kNewcomers) ? Next::kRegroup : Next::kStep;
-  if (!course_.can_spare(static_cast<int>(leaving.size()))) return Next::kEnd;
-  return leaving.contains(place.process) ? Next::kLeave : Next::kStep;
+  return internal::next_step(replica_.group().gather_text("elastic", mine.text()), place.locals,
+                             place.process,
+                             [this](int leaving) { return course_.can_spare(leaving); });
 }
 
 void RunDriver::leave() {

@@ -14,6 +14,7 @@
 #include "muster/distribute/step.h"
 #include "muster/train/engine.h"
 #include "muster/train/failed_saves.h"
+#include "muster/train/next_step.h"
 #include "muster/train/pace.h"
 #include "muster/train/run_saves.h"
 #include "muster/train/save_together.h"
@@ -117,13 +118,7 @@ class MUSTER_PART_EXPORT RunDriver {
   // A course's request ends the run normally; a signal ends it with Cancelled, or, in the tasks
   // that got none, with the request to be restarted together with the one that did.
   void end_on_request();
-  // What follows a step.
-  enum class Next {
-    kStep,  // another one; the others of an elastic run will miss the tasks that leave
-    kEnd,
-    kLeave,   // this task leaves an elastic run, which continues without it
-    kRegroup  // an elastic run continues with another group
-  };
+  using Next = internal::NextStep;
   // All replicas call it when one of them wants to stop. In a run that is not elastic it is the
   // end.
   Next agree_on_next();
