@@ -1,6 +1,6 @@
-// `muster run --nodes` on two to four machines: the real Rendezvous, and launchers that follow the
-// protocol of RendezvousClient, RendezvousServer and NodeRun over connections that are late and
-// break.
+// `muster run --nodes` on two to four machines: the real Rendezvous, and of each launcher what
+// decides (Launcher) and what it knows of its connection (RendezvousLink). Connections that are
+// late and break, threads and tasks are models.
 //
 // Laws: tasks of two starts of the run never run at the same time; no start begins while a machine
 // still has tasks of an earlier one; a launcher that is cut off ends its tasks in time; all

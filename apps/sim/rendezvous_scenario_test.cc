@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(RendezvousScenario, NoSeedBreaksALaw) { expect_no_failure(RendezvousScenario(), 1000); }
+TEST(RendezvousScenario, NoSeedBreaksALaw) { expect_no_failure(RendezvousScenario(), 100); }
 
 TEST(RendezvousScenario, FindsALauncherThatIsReadyWhileItsTasksRun) {
   expect_failure(RendezvousScenario({.starts_while_others_run = true}), 500, HasSubstr(""));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 
 #include "muster/base/exit_code.h"
 
@@ -11,6 +12,7 @@ namespace {
 
 constexpr double kLaunchersEnd = 3000;  // seconds, whatever happens
 constexpr int64_t kMostEvents = 400'000;
+constexpr double kSilence = nodes::RendezvousLimits().heartbeat_timeout;
 
 }  // namespace
 
@@ -54,22 +56,25 @@ void RendezvousWorld::when_awake(int node, const std::function<void()>& act) {
 
 void RendezvousWorld::start(int node) {
   if (machine(node).launcher != nullptr || machine(node).ended_well) return;
-  auto it = std::make_shared<Launcher>();
-  it->node = node;
-  it->process = ++processes_;
-  it->since = agenda_.now();
-  it->report = report_of(node);
+  nodes::Launcher launcher({.node = node,
+                            .nodes = nodes_,
+                            .host = fmt::format("host{}", node),
+                            .flags = {"--workers=1"}},
+                           "host0:1", kJoinTime);
+  nodes::RendezvousLink link({}, launcher.report(), agenda_.now());
+  const auto it = std::make_shared<Process>(
+      Process{.node = node, .number = ++processes_, .launcher = launcher, .link = link});
   machine(node).launcher = it;
-  note(*it, fmt::format("process {} begins", it->process));
+  if (trace_.kept()) note(*it, fmt::format("process {} begins", it->number));
   if (node == 0) {
     server_ = std::make_shared<Server>();
-    server_->id = it->process;
+    server_->id = it->number;
     server_->rendezvous = std::make_unique<Rendezvous>(
-        nodes::RendezvousOptions{.first = it->report,
+        nodes::RendezvousOptions{.first = launcher.report(),
                                  .job_id = "job",
-                                 .id = it->process,
+                                 .id = it->number,
                                  .join_timeout = kJoinTime,
-                                 .restarts = {.restarts = restarts_, .seed = it->process}},
+                                 .restarts = {.restarts = restarts_, .seed = it->number}},
         agenda_.now());
     starts_of_[server_->id] = 0;
     serve(server_);
@@ -77,19 +82,11 @@ void RendezvousWorld::start(int node) {
   tick(it);
 }
 
-NodeReport RendezvousWorld::report_of(int node) const {
-  return {.node = node,
-          .nodes = nodes_,
-          .host = fmt::format("host{}", node),
-          .flags = {"--workers=1"},
-          .state = NodeReport::State::kEnded};
-}
-
 void RendezvousWorld::die(int node, bool again) {
-  const LauncherPtr it = machine(node).launcher;
+  const ProcessPtr it = machine(node).launcher;
   if (it == nullptr) return;
   machine(node).launcher.reset();
-  it->tasks.reset();  // they die with it
+  it->runs = false;  // its tasks die with it
   if (node == 0) {
     server_.reset();
   } else if (it->connection != 0) {
@@ -98,34 +95,25 @@ void RendezvousWorld::die(int node, bool again) {
   if (again) agenda_.after(agenda_.uniform(0.5, 30), [this, node] { start(node); });
 }
 
-void RendezvousWorld::end(const LauncherPtr& it, int code, bool heard) {
-  if (it->code) return;
-  it->code = code;
-  it->phase = Launcher::Phase::kLeaving;
-  it->since = agenda_.now();
-  note(*it, fmt::format("ends with exit code {}", code));
-  change(*it, [](NodeReport& report) { report.state = NodeReport::State::kLeaving; });
-  if (heard) codes_[it->view.rendezvous].insert(code);
-}
-
 void RendezvousWorld::strike(const Fault& fault) {
   const int node = fault.task % nodes_;
-  const LauncherPtr it = machine(node).launcher;
+  const ProcessPtr it = machine(node).launcher;
   const double until = agenda_.now() + fault.amount;
   switch (fault.kind) {
     case kTaskDies:
-      if (it != nullptr && it->tasks && !it->ending) {
-        end_tasks(it, 0, {.exit_code = kExitKilled, .rank = 1, .reasons = {"a task was killed"}});
+      if (it != nullptr && it->runs && !it->ending) {
+        it->launcher.task_failed("a task was killed");
+        end_tasks(*it, 0, {.exit_code = kExitKilled, .rank = 1, .reasons = {"a task was killed"}});
       }
       break;
     case kLauncherDies:
       die(node, /*again=*/true);
       break;
     case kLauncherStands:
-      machine(node).still_until = until;
+      machine(node).still_until = std::max(machine(node).still_until, until);
       break;
     case kMachineIsCutOff:
-      machine(node).cut_until = until;
+      machine(node).cut_until = std::max(machine(node).cut_until, until);
       break;
     case kConnectionBreaks:
       if (it != nullptr && it->connection != 0) {
@@ -137,9 +125,8 @@ void RendezvousWorld::strike(const Fault& fault) {
       slow_until_ = until;
       break;
     default:
-      if (it != nullptr && !it->code) {
-        change(*it, [](NodeReport& report) { report.stop_signal = 15; });
-      }
+      if (it == nullptr || it->left_at) break;
+      it->runs ? void(it->stop_signal = SIGTERM) : it->launcher.stop(SIGTERM, agenda_.now());
   }
 }
 
@@ -160,44 +147,36 @@ void RendezvousWorld::close_later(int64_t connection) {
   });
 }
 
-void RendezvousWorld::connect(const LauncherPtr& it) {
+void RendezvousWorld::connect(const ProcessPtr& it) {
   if (it->connecting) return;
   it->connecting = true;
   const bool cut = is_cut(it->node);
   agenda_.after(cut ? 2 : 2 * delay(), [=, this] {
     when_awake(it->node, [=, this] {
       it->connecting = false;
-      if (!lives(it) || cut || is_cut(it->node)) {
-        it->refused_since.reset();
-        return;
-      }
-      if (server_ == nullptr) {
-        if (!it->refused_since) it->refused_since = agenda_.now();
-        return;
-      }
+      const bool reached = lives(it) && !cut && !is_cut(it->node);
+      if (!reached || server_ == nullptr)
+        return it->link.failed("no process answers", /*nobody_listens=*/reached, agenda_.now());
       it->connection = ++connections_;
-      it->sent_changes = -1;
-      it->connection_heard = agenda_.now();
-      server_->open[it->connection] = {.launcher = it, .node = it->node, .process = it->process};
+      it->link.opened(agenda_.now());
+      server_->open[it->connection] = {.launcher = it, .node = it->node, .process = it->number};
     });
   });
 }
 
-void RendezvousWorld::send(const LauncherPtr& it) {
-  it->sent_changes = it->changes;
-  it->sent_at = agenda_.now();
+void RendezvousWorld::send(Process& it, const NodeReport& report) {
   const ServerPtr server = server_;
-  const int64_t connection = it->connection;
+  const int64_t connection = it.connection;
   if (server == nullptr || !server->open.contains(connection)) return;
   Server::Open& open = server->open[connection];
-  // Words wait in the network while the machine is cut off.
-  double arrives = agenda_.now() + delay();
-  if (is_cut(it->node))
-    arrives = std::max(machine(it->node).cut_until, machine(0).cut_until) + delay();
-  open.next_at = std::max(open.next_at, arrives);
-  agenda_.at(open.next_at, [=, this, report = it->report] {
-    when_awake(0, [=, this] { receive(server, connection, report); });
-  });
+  open.next_at = std::max(open.next_at, arrival(it.node));
+  agenda_.at(open.next_at,
+             [=, this] { when_awake(0, [=, this] { receive(server, connection, report); }); });
+}
+
+double RendezvousWorld::arrival(int node) {
+  if (!is_cut(node)) return agenda_.now() + delay();
+  return std::max(machine(node).cut_until, machine(0).cut_until) + delay();
 }
 
 void RendezvousWorld::receive(const ServerPtr& server, int64_t connection,
@@ -206,9 +185,7 @@ void RendezvousWorld::receive(const ServerPtr& server, int64_t connection,
   if (server != server_ || found == server->open.end()) return;
   Server::Open& open = found->second;
   const RunView view = server->rendezvous->report(open.process, report, agenda_.now());
-  require(!view.refused || report.state == NodeReport::State::kLeaving ||
-              view.refused->message().find("another launcher is node") != std::string::npos,
-          "a launcher of the run is not refused");
+  require(!view.refused, "a launcher of the run is not refused");
   if (!open.known) open.known = server->rendezvous->connected(open.process, open.node);
   answer(connection, open, view);
 }
@@ -216,18 +193,14 @@ void RendezvousWorld::receive(const ServerPtr& server, int64_t connection,
 void RendezvousWorld::answer(int64_t connection, Server::Open& open, const RunView& view) {
   open.sent = view.state;
   open.sent_at = agenda_.now();
-  const LauncherPtr it = open.launcher.lock();
+  const ProcessPtr it = open.launcher.lock();
   if (it == nullptr) return;
-  double arrives = agenda_.now() + delay();
-  if (is_cut(it->node))
-    arrives = std::max(machine(it->node).cut_until, machine(0).cut_until) + delay();
-  it->answer_at = std::max(it->answer_at, arrives);
+  it->answer_at = std::max(it->answer_at, arrival(it->node));
   agenda_.at(it->answer_at, [=, this] {
     when_awake(it->node, [=, this] {
       if (!lives(it) || it->connection != connection) return;
-      it->last_heard = it->connection_heard = agenda_.now();
-      it->refused_since.reset();
-      it->view = view;
+      it->heard_at = agenda_.now();
+      it->link.heard(view, agenda_.now());
     });
   });
 }
@@ -248,21 +221,15 @@ void RendezvousWorld::serve(const ServerPtr& server) {
 }
 
 void RendezvousWorld::check() {
-  std::optional<std::pair<uint64_t, int64_t>> running;
+  const Process* running = nullptr;
   for (const Machine& machine : machines_) {
-    if (machine.launcher == nullptr || !machine.launcher->tasks) continue;
-    const auto& tasks = *machine.launcher->tasks;
-    require(!running || *running == tasks,
+    const Process* const it = machine.launcher.get();
+    if (it == nullptr || !it->runs) continue;
+    require(running == nullptr || running->begun == it->begun,
             "tasks of two starts of the run never run at the same time");
-    running = tasks;
-  }
-  for (Machine& machine : machines_) {
-    if (machine.launcher == nullptr) continue;
-    Launcher& it = *machine.launcher;
-    const bool silent = it.tasks && it.last_heard >= 0 && !it.refused_since;
-    if (!silent) continue;
-    const double still = std::max(it.last_heard, machine.still_until);
-    require(agenda_.now() - std::max(still, it.since) < kSilence + kSurvivorTime + 2,
+    running = it;
+    const double silent_since = std::max(it->heard_at, machine.still_until);
+    require(agenda_.now() - silent_since < kSilence + kSurvivorTime + 2,
             "a launcher that hears nothing ends its tasks in time");
   }
 }

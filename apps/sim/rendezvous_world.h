@@ -1,6 +1,6 @@
-// Simulated machines, each with a launcher of `muster run --nodes` and its tasks. The rendezvous is
-// Muster's own; launchers and connections are models of NodeRun, RendezvousClient and
-// RendezvousServer. Thread safety: none.
+// Simulated machines, each with a launcher of `muster run --nodes` and its tasks. The rendezvous
+// and what a launcher decides are Muster's own: nodes::Rendezvous, Launcher and RendezvousLink. The
+// threads, connections and tasks of a launcher's process are models. Thread safety: none.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,7 +18,9 @@
 
 #include "apps/sim/agenda.h"
 #include "apps/sim/rendezvous_scenario.h"
+#include "muster/nodes/launcher.h"
 #include "muster/nodes/rendezvous.h"
+#include "muster/nodes/rendezvous_link.h"
 
 namespace muster::sim {
 
@@ -49,45 +51,38 @@ class RendezvousWorld {
  private:
   static constexpr double kJoinTime = 60;  // seconds, as all times here
   static constexpr double kTick = 0.25;    // between a launcher's looks
-  static constexpr double kSilence = 6, kReconnect = 2;
   // Tasks that are to end get this long before they are killed.
   static constexpr double kSurvivorTime = 15;
 
-  // A launcher's process, as NodeRun has it.
-  struct Launcher {
-    enum class Phase { kHearing, kJoining, kRunning, kWaiting, kLeaving };
-    int node = 0;
-    uint64_t process = 0;
-    Phase phase = Phase::kHearing;
-    double since = 0;  // of the phase
-    NodeReport report{};
-    int64_t changes = 0;  // of the report
-    RunView view{};
+  // A launcher's process.
+  struct Process {
+    const int node;
+    const uint64_t number;
+    nodes::Launcher launcher;
+    nodes::RendezvousLink link;
     // The connection: 0 for none. One that breaks is seen later on both sides.
     int64_t connection = 0;
     bool connecting = false;
-    double connection_heard = 0;  // when something came on it
-    double answer_at = 0;         // answers of one connection stay in order
-    double last_heard = -1;       // of the rendezvous; -1: never
-    std::optional<double> refused_since{};
-    int64_t sent_changes = -1;
-    double sent_at = 0;
-    // The start of the run whose tasks run: the rendezvous and its number.
-    std::optional<std::pair<uint64_t, int64_t>> tasks{};
-    std::optional<std::pair<uint64_t, int64_t>> begun{};  // the last one it took part in
-    double tasks_end_at = 0;
-    NodeOutcome tasks_outcome{};
+    double answer_at = 0;  // answers of one connection stay in order
+    double heard_at = 0;   // the last one, or the begin of its tasks
+    // The tasks, and the start of the run that they are of: the rendezvous and its number.
+    std::optional<std::pair<uint64_t, int64_t>> begun{};
+    bool runs = false;
+    double begun_at = 0;
     bool ending = false;
-    std::optional<int> code{};  // over
+    double tasks_end_at = 0;
+    NodeOutcome outcome{};
+    int stop_signal = 0;              // they got it
+    std::optional<double> left_at{};  // it does nothing but leave
   };
-  using LauncherPtr = std::shared_ptr<Launcher>;
+  using ProcessPtr = std::shared_ptr<Process>;
 
   // The rendezvous in the process of machine 0's launcher.
   struct Server {
     uint64_t id = 0;
     std::unique_ptr<Rendezvous> rendezvous{};
     struct Open {
-      std::weak_ptr<Launcher> launcher{};
+      std::weak_ptr<Process> launcher{};
       int node = 0;
       uint64_t process = 0;
       bool known = false;
@@ -100,17 +95,17 @@ class RendezvousWorld {
   using ServerPtr = std::shared_ptr<Server>;
 
   struct Machine {
-    LauncherPtr launcher{};
+    ProcessPtr launcher{};
     double cut_until = 0, still_until = 0;
     bool ended_well = false;  // its launcher has ended by itself, and is not started again
   };
 
   void note(const std::string& line) { trace_.add(agenda_.now(), line); }
-  void note(const Launcher& launcher, const std::string& line) {
-    if (trace_.kept()) note(fmt::format("launcher {}: {}", launcher.node, line));
+  void note(const Process& it, const std::string& line) {
+    if (trace_.kept()) note(fmt::format("launcher {}: {}", it.node, line));
   }
   Machine& machine(int node) { return machines_[static_cast<size_t>(node)]; }
-  bool lives(const LauncherPtr& it) const {
+  bool lives(const ProcessPtr& it) const {
     return machines_[static_cast<size_t>(it->node)].launcher == it;
   }
   bool is_cut(int node) {
@@ -131,19 +126,19 @@ class RendezvousWorld {
   // --- processes ---
 
   void start(int node);
-  NodeReport report_of(int node) const;
   void die(int node, bool again);
-  void end(const LauncherPtr& it, int code, bool heard);
   void strike(const Fault& fault);
 
   // --- connections ---
 
   // The server sees the end of a connection when the machine can be reached.
   void close_later(int64_t connection);
-  void connect(const LauncherPtr& it);
+  void connect(const ProcessPtr& it);
 
   // A report on its way; the rendezvous hears it also when its sender is dead or cut off by then.
-  void send(const LauncherPtr& it);
+  void send(Process& it, const NodeReport& report);
+  // When what is sent now arrives, to the machine or from it.
+  double arrival(int node);
   void receive(const ServerPtr& server, int64_t connection, const NodeReport& report);
   void answer(int64_t connection, Server::Open& open, const RunView& view);
 
@@ -152,36 +147,20 @@ class RendezvousWorld {
 
   // --- launchers ---
 
-  void change(Launcher& it, const std::function<void(NodeReport&)>& edit) {
-    edit(it.report);
-    ++it.changes;
-  }
+  // What NodeRun and the threads of its client do, again and again.
+  void tick(const ProcessPtr& it);
+  void talk(const ProcessPtr& it);
+  void act(const ProcessPtr& it);
+  // With the planted mistakes.
+  void say(Process& it);
+  void leave(const ProcessPtr& it);
 
-  struct Loss {
-    bool ended = false;
-    double seconds = 0;
-  };
-  std::optional<Loss> loss(const Launcher& it) const;
-  void tick(const LauncherPtr& it);
-  void talk(const LauncherPtr& it);
+  // --- tasks, which launch::supervise() runs ---
 
-  void go(Launcher& it, Launcher::Phase phase) {
-    it.phase = phase;
-    it.since = agenda_.now();
-  }
-
-  void act(const LauncherPtr& it);
-  void join(const LauncherPtr& it);
-
-  // Says which round began last, as NodeRun::hears() does.
-  void hear(Launcher& it);
-  void begin_tasks(const LauncherPtr& it);
-
+  void begin_tasks(Process& it);
   // They end within that time, and this is how.
-  void end_tasks(const LauncherPtr& it, double seconds, const NodeOutcome& outcome);
-  void watch_tasks(const LauncherPtr& it);
-  void finish_tasks(const LauncherPtr& it);
-  void leave(const LauncherPtr& it);
+  void end_tasks(Process& it, double seconds, const NodeOutcome& outcome);
+  void watch_tasks(Process& it);
 
   // --- laws ---
 

@@ -1,4 +1,4 @@
-// What a launcher does, as NodeRun does it.
+// What the process of a launcher does.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,15 +8,9 @@
 
 namespace muster::sim {
 
-std::optional<RendezvousWorld::Loss> RendezvousWorld::loss(const Launcher& it) const {
-  if (it.last_heard < 0) return std::nullopt;
-  const double silent = agenda_.now() - it.last_heard;
-  if (it.refused_since && agenda_.now() - *it.refused_since > kReconnect) return Loss{true, silent};
-  if (silent <= kSilence) return std::nullopt;
-  return Loss{false, silent};
-}
+using nodes::Launcher;
 
-void RendezvousWorld::tick(const LauncherPtr& it) {
+void RendezvousWorld::tick(const ProcessPtr& it) {
   if (!lives(it)) return;
   when_awake(it->node, [=, this] {
     if (!lives(it)) return;
@@ -26,140 +20,68 @@ void RendezvousWorld::tick(const LauncherPtr& it) {
   });
 }
 
-void RendezvousWorld::talk(const LauncherPtr& it) {
-  if (it->connection != 0 && agenda_.now() - it->connection_heard > kSilence) {
-    close_later(it->connection);
+void RendezvousWorld::talk(const ProcessPtr& it) {
+  const auto broken = [&](const std::string& why) {
+    it->link.failed(why, /*nobody_listens=*/false, agenda_.now());
     it->connection = 0;
+  };
+  if (it->connection != 0 && it->link.silence(agenda_.now())) {
+    close_later(it->connection);
+    broken("no word");
   }
   // The end of the rendezvous' process closes its connections, where it can be reached.
   if (it->connection != 0 && !is_cut(it->node) &&
       (server_ == nullptr || !server_->open.contains(it->connection)))
-    it->connection = 0;
+    broken("the connection was closed");
   if (it->connection == 0) return connect(it);
-  if (it->sent_changes != it->changes || agenda_.now() - it->sent_at > 1) send(it);
+  if (const auto report = it->link.take_due(agenda_.now())) send(*it, *report);
 }
 
-void RendezvousWorld::act(const LauncherPtr& it) {
-  using Phase = Launcher::Phase;
-  if (it->phase == Phase::kJoining) hear(*it);
-  if (it->phase == Phase::kLeaving) return leave(it);
-  if (it->phase == Phase::kRunning) return watch_tasks(it);
-  if (it->view.state == RunView::State::kOver) return end(it, it->view.exit_code, true);
-  const bool begins =
-      it->view.state == RunView::State::kRunning || it->view.state == RunView::State::kEnding;
-  if (it->phase == Phase::kHearing && it->view.rendezvous != 0) {
-    join(it);
-  } else if (it->phase == Phase::kJoining && begins) {
-    begin_tasks(it);
-  } else if (it->phase == Phase::kWaiting && (it->view.state == RunView::State::kGathering ||
-                                              it->view.rendezvous != it->begun->first)) {
-    join(it);
-  } else if (const auto lost = loss(*it);
-             (lost && (lost->ended || lost->seconds > kJoinTime)) ||
-             (it->view.rendezvous == 0 && agenda_.now() - it->since > kJoinTime)) {
-    end(it, kExitRestart, false);
+void RendezvousWorld::act(const ProcessPtr& it) {
+  if (it->left_at) return leave(it);
+  if (it->runs) {
+    watch_tasks(*it);
+  } else {
+    const RunView& view = it->link.view();
+    switch (it->launcher.next(view, it->link.loss(agenda_.now()), agenda_.now())) {
+      case Launcher::Next::kJoin:
+        it->launcher.join({fmt::format("host{}:1", it->node)});
+        break;
+      case Launcher::Next::kStart:
+        begin_tasks(*it);
+        break;
+      case Launcher::Next::kLeave:
+        it->left_at = agenda_.now();
+        note(*it, fmt::format("ends with exit code {}", it->launcher.exit_code()));
+        if (view.state == RunView::State::kOver)
+          codes_[view.rendezvous].insert(it->launcher.exit_code());
+        break;
+      case Launcher::Next::kWait:
+        break;
+    }
   }
+  say(*it);
 }
 
-void RendezvousWorld::join(const LauncherPtr& it) {
-  go(*it, Launcher::Phase::kJoining);
-  change(*it, [&](NodeReport& report) {
-    report.state = NodeReport::State::kReady;
-    report.addresses = {fmt::format("host{}:1", report.node)};
-    report.failing.clear();
-    report.outcome = {};
-  });
-  hear(*it);
-}
-
-void RendezvousWorld::hear(Launcher& it) {
+void RendezvousWorld::say(Process& it) {
+  NodeReport report = it.launcher.report();
+  if (planted_.starts_while_others_run && it.runs) report.state = NodeReport::State::kReady;
   if (planted_.claims_to_have_heard) {
-    it.report.heard_rendezvous = it.view.rendezvous;
-    it.report.heard_round = INT64_MAX;
-    return;
+    report.heard_rendezvous = it.link.view().rendezvous;
+    report.heard_round = INT64_MAX;
   }
-  if (it.view.state != RunView::State::kGathering) return;
-  if (it.report.heard_rendezvous == it.view.rendezvous &&
-      it.report.heard_round == it.view.last_round)
-    return;
-  change(it, [&](NodeReport& report) {
-    report.heard_rendezvous = it.view.rendezvous;
-    report.heard_round = it.view.last_round;
-  });
+  it.link.say(std::move(report));
 }
 
-void RendezvousWorld::begin_tasks(const LauncherPtr& it) {
-  go(*it, Launcher::Phase::kRunning);
-  it->begun = {it->view.rendezvous, it->view.round};
-  it->tasks = it->begun;
-  it->ending = false;
-  it->tasks_end_at = agenda_.now() + duration_ + agenda_.uniform(0, 1);
-  it->tasks_outcome = {};
-  note(*it, fmt::format("starts the tasks of start {} of rendezvous {}", it->begun->second,
-                        it->begun->first));
-  change(*it, [&](NodeReport& report) {
-    report.state = NodeReport::State::kRunning;
-    report.round = it->begun->second;
-  });
-  int64_t& starts = starts_of_[it->begun->first];
-  starts = std::max(starts, it->begun->second);
-  if (planted_.starts_while_others_run) {
-    change(*it, [](NodeReport& report) { report.state = NodeReport::State::kReady; });
-  }
-}
-
-void RendezvousWorld::end_tasks(const LauncherPtr& it, double seconds, const NodeOutcome& outcome) {
-  it->ending = true;
-  it->tasks_outcome = outcome;
-  it->tasks_end_at = agenda_.now() + seconds;
-}
-
-void RendezvousWorld::watch_tasks(const LauncherPtr& it) {
-  if (agenda_.now() >= it->tasks_end_at) return finish_tasks(it);
-  if (it->ending) return;
-  const auto lost = loss(*it);
-  const bool other = it->view.rendezvous != it->begun->first || it->view.round != it->begun->second;
-  const bool failed = it->view.state == RunView::State::kEnding && !it->view.failure.empty();
-  const NodeOutcome survivor{.exit_code = kExitRestart, .rank = 5, .reasons = {"lost a peer"}};
-  if ((lost && !planted_.ignores_silence) || other || failed) {
-    note(*it, lost ? "has lost the rendezvous, and ends its tasks"
-                   : "ends its tasks, since the others do");
-    return end_tasks(it, agenda_.uniform(0.1, kSurvivorTime), survivor);
-  }
-  if (it->view.stop_signal != 0 || it->report.stop_signal != 0)
-    return end_tasks(it, agenda_.uniform(0.1, 2), {.exit_code = kExitTerminated, .rank = 2});
-  // The tasks themselves notice the loss of others.
-  for (int node = 0; node < nodes_; ++node) {
-    const LauncherPtr peer = machine(node).launcher;
-    const bool there = peer != nullptr && peer->begun == it->begun &&
-                       (peer->tasks || peer->tasks_outcome.exit_code == 0);
-    if (!there && agenda_.now() - it->since > 10)
-      return end_tasks(it, agenda_.uniform(0, 3), survivor);
-  }
-}
-
-void RendezvousWorld::finish_tasks(const LauncherPtr& it) {
-  note(*it, fmt::format("its tasks have ended with {}", it->tasks_outcome.exit_code));
-  it->tasks.reset();
-  it->ending = true;
-  if (it->tasks_outcome.exit_code == 0) ++ended_well_[*it->begun];
-  change(*it, [&](NodeReport& report) {
-    report.state = NodeReport::State::kEnded;
-    report.outcome = it->tasks_outcome;
-  });
-  go(*it, Launcher::Phase::kWaiting);
-}
-
-void RendezvousWorld::leave(const LauncherPtr& it) {
-  const double waited = agenda_.now() - it->since;
-  const bool told = it->sent_changes == it->changes;
-  const bool drained =
-      it->node != 0 || server_ == nullptr || server_->rendezvous->all_left() || waited > 10;
-  if ((!told && waited < 2) || !drained) return;
+void RendezvousWorld::leave(const ProcessPtr& it) {
+  const double waited = agenda_.now() - *it->left_at;
+  const bool drained = it->node != 0 || server_ == nullptr || server_->rendezvous->all_left() ||
+                       waited > Launcher::kGoodbyeTime;
+  if ((!it->link.has_said_all() && waited < Launcher::kLeaveTime) || !drained) return;
   // A run that asks for it is started again by its user, with the same command.
-  machine(it->node).ended_well = true;
-  if (it->connection != 0) close_later(it->connection);
   const int node = it->node;
+  machine(node).ended_well = true;
+  if (it->connection != 0) close_later(it->connection);
   if (node != 0) {
     machine(node).launcher.reset();
     return;
@@ -168,6 +90,57 @@ void RendezvousWorld::leave(const LauncherPtr& it) {
     server_.reset();
     machine(0).launcher.reset();
   });
+}
+
+// --- tasks ---
+
+void RendezvousWorld::begin_tasks(Process& it) {
+  const RunView& view = it.link.view();
+  it.begun = {view.rendezvous, view.round};
+  it.runs = true;
+  it.begun_at = it.heard_at = agenda_.now();
+  it.ending = false;
+  it.tasks_end_at = agenda_.now() + duration_ + agenda_.uniform(0, 1);
+  it.outcome = {};
+  it.stop_signal = 0;
+  if (trace_.kept())
+    note(it,
+         fmt::format("starts the tasks of start {} of rendezvous {}", view.round, view.rendezvous));
+  int64_t& starts = starts_of_[view.rendezvous];
+  starts = std::max(starts, view.round);
+}
+
+void RendezvousWorld::end_tasks(Process& it, double seconds, const NodeOutcome& outcome) {
+  it.ending = true;
+  it.outcome = outcome;
+  it.tasks_end_at = agenda_.now() + seconds;
+}
+
+void RendezvousWorld::watch_tasks(Process& it) {
+  if (agenda_.now() >= it.tasks_end_at) {
+    note(it, fmt::format("its tasks have ended with {}", it.outcome.exit_code));
+    it.runs = false;
+    if (it.outcome.exit_code == 0) ++ended_well_[*it.begun];
+    return it.launcher.ended(it.outcome, it.stop_signal);
+  }
+  if (it.ending) return;
+  const auto loss = planted_.ignores_silence ? std::nullopt : it.link.loss(agenda_.now());
+  const launch::OtherGroups others = it.launcher.others(it.link.view(), loss);
+  const NodeOutcome survivor{.exit_code = kExitRestart, .rank = 5, .reasons = {"lost a peer"}};
+  if (!others.failed.empty()) {
+    note(it, "ends its tasks: " + others.failed);
+    return end_tasks(it, agenda_.uniform(0.1, kSurvivorTime), survivor);
+  }
+  if (others.stop_signal != 0 || it.stop_signal != 0)
+    return end_tasks(it, agenda_.uniform(0.1, 2), {.exit_code = kExitTerminated, .rank = 7});
+  // The tasks themselves notice the loss of others.
+  for (int node = 0; node < nodes_; ++node) {
+    const ProcessPtr peer = machine(node).launcher;
+    const bool there =
+        peer != nullptr && peer->begun == it.begun && (peer->runs || peer->outcome.exit_code == 0);
+    if (!there && agenda_.now() - it.begun_at > 10)
+      return end_tasks(it, agenda_.uniform(0, 3), survivor);
+  }
 }
 
 }  // namespace muster::sim

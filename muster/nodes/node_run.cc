@@ -11,26 +11,22 @@
 #include <random>
 #include <utility>
 
+#include "muster/base/clock.h"
 #include "muster/base/error.h"
-#include "muster/base/exit_code.h"
 #include "muster/base/log.h"
 #include "muster/base/network_interfaces.h"
 #include "muster/base/secret.h"
 #include "muster/base/strings.h"
 #include "muster/cluster/job_credentials.h"
 #include "muster/net/port.h"
+#include "muster/nodes/launcher.h"
 #include "muster/nodes/rendezvous_client.h"
 #include "muster/nodes/rendezvous_server.h"
 
 namespace muster::inline v0_1::nodes {
 namespace {
 
-using Steady = std::chrono::steady_clock;
-
-constexpr double kLeaveSeconds = 2;
-constexpr double kGoodbyeSeconds = 10;  // for the launchers of the other machines to hear the end
-constexpr double kStopSeconds = 5;      // for the rendezvous to hear that this launcher stops
-constexpr auto kReportEvery = std::chrono::seconds(10);
+constexpr double kFirstLine = 1, kLineEvery = 10;  // seconds: lines that say for what it waits
 
 // Between rounds this process waits for its launchers' messages; a signal must not end it then
 // before the others know. While an object is there, the signals are held back and read here; the
@@ -101,20 +97,20 @@ std::vector<std::string> flags_of(const launch::RunOptions& options) {
 class NodeRun {
  public:
   NodeRun(const launch::RunOptions& options, const NodeOptions& node)
-      : options_(options), node_(node), where_(net::split_address(node.rendezvous)) {
+      : options_(options),
+        where_(net::split_address(node.rendezvous)),
+        job_(cluster::read_job(Environment::process())),
+        launcher_({.node = node.node,
+                   .nodes = node.nodes,
+                   .host = host_name(),
+                   .job_id = job_.id,
+                   .flags = flags_of(options)},
+                  node.rendezvous, node.join_time) {
     options_.place = launch::RunPlace{.node = node.node};
-    const cluster::Job job = cluster::read_job(Environment::process());
-    const NodeReport report{.node = node.node,
-                            .nodes = node.nodes,
-                            .host = host_name(),
-                            .job_id = job.id,
-                            .flags = flags_of(options_),
-                            // Ready when the tasks have addresses.
-                            .state = NodeReport::State::kEnded};
     const uint64_t process = random_number();
     if (node.node == 0) {
-      RendezvousOptions of_run{.first = report,
-                               .job_id = job.id,
+      RendezvousOptions of_run{.first = launcher_.report(),
+                               .job_id = job_.id,
                                .id = process,
                                .join_timeout = node.join_time,
                                .restarts = {.restarts = options.restart, .seed = process}};
@@ -122,60 +118,55 @@ class NodeRun {
         of_run.job_id =
             fmt::format("{}-{}", base_name(options.command.front()), random_secret().substr(0, 6));
       }
-      server_.emplace(node.rendezvous, job, std::move(of_run));
+      server_.emplace(node.rendezvous, job_, std::move(of_run));
     }
-    client_.emplace(ClientOptions{.address = node.rendezvous, .job = job, .process = process},
-                    report);
+    client_.emplace(ClientOptions{.address = node.rendezvous, .job = job_, .process = process},
+                    launcher_.report());
   }
 
   int run() {
-    if (!wait_to_be_heard()) return *code_;
     for (;;) {
-      const std::optional<RunView> view = join_round();
-      if (!view) return leave();
-      run_round(*view);
-      if (!wait_for_all(*view)) return leave();
+      const RunView view = client_->view();
+      print_lines(view);
+      const Launcher::Next next = launcher_.next(view, client_->loss(), now());
+      say();
+      if (next == Launcher::Next::kLeave) return leave(view);
+      if (next == Launcher::Next::kWait) {
+        wait(view);
+        continue;
+      }
+      next == Launcher::Next::kJoin ? launcher_.join(addresses()) : run_tasks(view);
+      next_line_ = now() + kFirstLine;
     }
   }
 
  private:
-  // Each returns whether the run goes on; else `code_` is its exit code.
-  bool wait_to_be_heard() {
-    return wait("the rendezvous", [&](const RunView& view) { return view.rendezvous != 0; });
+  static double now() { return to_seconds(system_clock().now().time_since_epoch()); }
+
+  // The client sends what the launcher says.
+  void say() {
+    client_->update([&](NodeReport& report) { report = launcher_.report(); });
   }
 
-  std::optional<RunView> join_round() {
-    const std::vector<int> ports = free_ports(launch::cluster_size(options_));
-    const std::string host = own_host();
-    client_->update([&](NodeReport& report) {
-      report.state = NodeReport::State::kReady;
-      report.addresses.clear();
-      for (const int port : ports) report.addresses.push_back(net::join_address(host, port));
-      report.failing.clear();
-      report.outcome = {};
-      report.heard_rendezvous = heard_.rendezvous;
-      report.heard_round = heard_.last_round;
-    });
-    std::optional<RunView> found;
-    const bool goes_on = wait("the other machines", [&](const RunView& view) {
-      const bool begins =
-          view.state == RunView::State::kRunning || view.state == RunView::State::kEnding;
-      if (begins) {
-        found = view;
-      } else if (hears(view)) {
-        client_->update([&](NodeReport& report) {
-          report.heard_rendezvous = heard_.rendezvous;
-          report.heard_round = heard_.last_round;
-        });
-      }
-      return begins;
-    });
-    return goes_on ? found : std::nullopt;
+  void wait(const RunView& view) {
+    if (const int signal = signals_.wait(std::chrono::milliseconds(20)); signal != 0)
+      launcher_.stop(signal, now());
+    if (now() < next_line_) return;
+    next_line_ = now() + kLineEvery;
+    log::info("waiting for " + launcher_.awaited(view, client_->loss()));
+  }
+
+  // Where the tasks of the next round will listen.
+  std::vector<std::string> addresses() const {
+    std::vector<std::string> addresses;
+    for (const int port : free_ports(launch::cluster_size(options_)))
+      addresses.push_back(net::join_address(own_host(), port));
+    return addresses;
   }
 
   // The address of this machine for the others.
   std::string own_host() const {
-    if (node_.node == 0) return where_.host;
+    if (launcher_.report().node == 0) return where_.host;
     std::string why;
     const std::string own = own_address_towards(where_.host, &why);
     if (own.empty()) {
@@ -186,148 +177,47 @@ class NodeRun {
     return own;
   }
 
-  void run_round(const RunView& view) {
-    client_->update([&](NodeReport& report) {
-      report.state = NodeReport::State::kRunning;
-      report.round = view.round;
-    });
+  void run_tasks(const RunView& view) {
     launch::RunOptions options = options_;
-    options.place = launch::RunPlace{.node = node_.node,
-                                     .addresses = view.addresses,
-                                     .job_id = view.job_id,
-                                     .run_id = view.run_id};
-    NodeOutcome outcome;
+    options.place->addresses = view.addresses;
+    options.place->job_id = view.job_id;
+    options.place->run_id = view.run_id;
     try {
       const launch::RunPlan plan =
           launch::plan_run(options, launch::this_machine(), {}, Environment::process());
       const StopSignals::Given given(signals_);
-      outcome = outcome_of(launch::run_once(options, plan, supervision(plan.processes, view)));
+      const launch::Outcome outcome =
+          launch::run_once(options, plan, supervision(plan.processes, view.new_ports));
+      launcher_.ended({.exit_code = outcome.exit_code,
+                       .rank = outcome.rank,
+                       .address_in_use = outcome.address_in_use,
+                       .reasons = outcome.reasons},
+                      outcome.stop_signal);
     } catch (const Error& error) {
-      outcome = {.exit_code = exit_code(error.kind()),
-                 .rank = 1,
-                 .reasons = {"its tasks could not be started: " + error.message()}};
+      launcher_.ended({.exit_code = exit_code(error.kind()),
+                       .rank = 1,
+                       .reasons = {"its tasks could not be started: " + error.message()}},
+                      /*stop_signal=*/0);
     }
-    client_->update([&](NodeReport& report) {
-      report.state = NodeReport::State::kEnded;
-      report.outcome = outcome;
-    });
-  }
-
-  NodeOutcome outcome_of(const launch::Outcome& outcome) {
-    if (outcome.stop_signal != 0) stop(outcome.stop_signal);
-    return {.exit_code = outcome.exit_code,
-            .rank = outcome.rank,
-            .address_in_use = outcome.address_in_use,
-            .reasons = outcome.reasons};
   }
 
   launch::SuperviseOptions supervision(const std::vector<launch::ProcessSpec>& tasks,
-                                       const RunView& begun) {
+                                       bool new_ports) {
     launch::SuperviseOptions supervision = options_.supervise;
-    supervision.stop_on_address_in_use = begun.new_ports;
-    supervision.others = [this, begun] { return others(begun); };
+    supervision.stop_on_address_in_use = new_ports;
+    supervision.others = [this]() -> launch::OtherGroups {
+      try {
+        return launcher_.others(client_->view(), client_->loss());
+      } catch (const Error& error) {
+        return {.failed = error.message()};
+      }
+    };
     supervision.on_exit = [this, &tasks](std::size_t task, const launch::ExitStatus& status) {
       if (status.ok() || tasks[task].beside) return;
-      client_->update([&](NodeReport& report) {
-        if (report.failing.empty())
-          report.failing = fmt::format("{}: {}", tasks[task].name, launch::explain(status));
-      });
+      launcher_.task_failed(fmt::format("{}: {}", tasks[task].name, launch::explain(status)));
+      say();
     };
     return supervision;
-  }
-
-  launch::OtherGroups others(const RunView& begun) const {
-    if (const auto loss = client_->loss())
-      return {.failed =
-                  fmt::format("lost the rendezvous at {}: {}", node_.rendezvous, loss->reason)};
-    try {
-      const RunView view = client_->view();
-      const bool same = view.rendezvous == begun.rendezvous && view.round == begun.round;
-      if (!same) return {.failed = "the other machines have ended this start of the run"};
-      launch::OtherGroups others{.stop_signal = view.stop_signal};
-      if (view.done != fmt::format("node {}", node_.node)) others.done = view.done;
-      if (view.state == RunView::State::kEnding) others.failed = view.failure;
-      return others;
-    } catch (const Error& error) {
-      return {.failed = error.message()};
-    }
-  }
-
-  // Notes the round that began last, as the view says. Returns whether it is news.
-  bool hears(const RunView& view) {
-    if (view.state != RunView::State::kGathering) return false;
-    const Heard now{view.rendezvous, view.last_round};
-    return std::exchange(heard_, now) != now;
-  }
-
-  // Until this start of the tasks has ended on all machines.
-  bool wait_for_all(const RunView& begun) {
-    return wait("the tasks of the other machines to end", [&](const RunView& view) {
-      (void)hears(view);
-      return view.state == RunView::State::kGathering || view.rendezvous != begun.rendezvous;
-    });
-  }
-
-  void stop(int signal) {
-    client_->update([&](NodeReport& report) {
-      if (report.stop_signal == 0) report.stop_signal = signal;
-    });
-  }
-
-  // Waits until `done` says so of what was heard last. False when the run is over before.
-  template <typename Done>
-  bool wait(const char* what, const Done& done) {
-    const auto since = Steady::now();
-    auto next_report = since + std::chrono::seconds(1);
-    std::optional<Steady::time_point> stop_until;
-    for (;;) {
-      const RunView view = client_->view();
-      print_lines(view);
-      if (view.state == RunView::State::kOver) return over(view.exit_code);
-      if (done(view)) return true;
-      if (lost(view, since)) return false;
-      if (const int signal = signals_.wait(std::chrono::milliseconds(20)); signal != 0) {
-        if (stop_until) return over(128 + signal);  // the second one
-        stop(signal);
-        stop_until = Steady::now() + std::chrono::duration_cast<Steady::duration>(
-                                         std::chrono::duration<double>(kStopSeconds));
-      }
-      if (stop_until && Steady::now() > *stop_until) return over(kExitTerminated);
-      if (Steady::now() < next_report) continue;
-      next_report = Steady::now() + kReportEvery;
-      log::info(fmt::format("waiting for {}{}", view.missing.empty() ? what : "",
-                            fmt::join(view.missing, ", ")) +
-                reason_of_wait(view));
-    }
-  }
-
-  std::string reason_of_wait(const RunView& view) const {
-    if (view.rendezvous != 0 && !client_->loss()) return "";
-    return fmt::format(" at {}, which the launcher of node 0 serves: {}", node_.rendezvous,
-                       client_->last_error());
-  }
-
-  bool lost(const RunView& view, Steady::time_point since) {
-    const auto loss = client_->loss();
-    const double waited = std::chrono::duration<double>(Steady::now() - since).count();
-    const bool never = view.rendezvous == 0 && waited > node_.join_time;
-    const bool given_up = loss && (loss->ended || loss->seconds > node_.join_time);
-    if (!never && !given_up) return false;
-    log::error(fmt::format(
-        "the rendezvous at {} {}: the launcher of node 0 serves it, and without it the run ends on "
-        "all machines. Start the same command on all machines again; it continues from the last "
-        "checkpoint",
-        node_.rendezvous,
-        never ? fmt::format("was not reached within {:g} s ({})", node_.join_time,
-                            client_->last_error())
-              : fmt::format("is lost ({})", loss->reason)));
-    over(kExitRestart);
-    return true;
-  }
-
-  bool over(int code) {
-    code_ = code;
-    return false;
   }
 
   void print_lines(const RunView& view) {
@@ -339,26 +229,23 @@ class NodeRun {
     }
   }
 
-  int leave() {
-    client_->leave(kLeaveSeconds);
-    if (server_) (void)server_->wait_for_all(kGoodbyeSeconds);
-    return *code_;
+  int leave(const RunView& view) {
+    if (!launcher_.failure().empty()) log::error(launcher_.failure());
+    if (view.rendezvous != 0) {
+      client_->leave(Launcher::kLeaveTime);
+      if (server_) (void)server_->wait_for_all(Launcher::kGoodbyeTime);
+    }
+    return launcher_.exit_code();
   }
 
   launch::RunOptions options_;
-  const NodeOptions node_;
   const net::HostPort where_;
+  const cluster::Job job_;
+  Launcher launcher_;
   const StopSignals signals_;  // before all threads
   std::optional<RendezvousServer> server_;
   std::optional<RendezvousClient> client_;
-  std::optional<int> code_;
-  // The round that began last in a rendezvous, as this launcher has heard.
-  struct Heard {
-    uint64_t rendezvous = 0;
-    int64_t last_round = 0;
-    bool operator==(const Heard&) const = default;
-  };
-  Heard heard_;
+  double next_line_ = now() + kFirstLine;
   int64_t printed_ = 0;
   uint64_t printed_of_ = 0;  // the rendezvous whose lines these are
 };

@@ -40,6 +40,7 @@ struct NodeOutcome {
   int rank = 0;  // of the root cause, as in launch::Outcome; 0: no task failed
   bool address_in_use = false;
   std::vector<std::string> reasons{};  // the lines that say why
+  bool operator==(const NodeOutcome&) const = default;
   static auto fields(auto& m) { return std::tie(m.exit_code, m.rank, m.address_in_use, m.reasons); }
 };
 
@@ -63,6 +64,7 @@ struct NodeReport {
   // start the tasks of this round any more.
   uint64_t heard_rendezvous = 0;
   int64_t heard_round = 0;
+  bool operator==(const NodeReport&) const = default;
   static auto fields(auto& m) {
     return std::tie(m.node, m.nodes, m.host, m.job_id, m.flags, m.state, m.addresses, m.round,
                     m.failing, m.stop_signal, m.outcome, m.heard_rendezvous, m.heard_round);

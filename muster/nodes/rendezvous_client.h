@@ -9,7 +9,7 @@
 #include <string>
 
 #include "muster/cluster/job_credentials.h"
-#include "muster/nodes/rendezvous.h"
+#include "muster/nodes/rendezvous_link.h"
 
 namespace muster::inline v0_1::nodes {
 
@@ -17,17 +17,7 @@ struct ClientOptions {
   std::string address{};  // of the rendezvous: "host:port"
   cluster::Job job{};
   uint64_t process = 0;  // a random number of this process
-  // Seconds without a word after which the rendezvous counts as lost.
-  double heartbeat_timeout = 6;
-  // Seconds for which no process may listen at its address before it counts as ended.
-  double reconnect_timeout = 2;
-};
-
-// Why the rendezvous is lost.
-struct RendezvousLoss {
-  std::string reason{};
-  bool ended = false;  // its process has ended; else it may answer again
-  double seconds = 0;  // since the last word of it
+  RendezvousLimits limits{};
 };
 
 class RendezvousClient {
@@ -43,10 +33,8 @@ class RendezvousClient {
   // What was heard last; RunView::rendezvous is 0 before. Throws InvalidArgument when this launcher
   // does not belong to the run.
   RunView view() const;
-  // Nothing while the rendezvous answers, and before it has answered once.
+  // Nothing while the rendezvous answers.
   std::optional<RendezvousLoss> loss() const;
-  // Why the last try to connect failed; "" when it did not.
-  std::string last_error() const;
   // Sends the report kLeaving, at most for this long.
   void leave(double seconds);
 

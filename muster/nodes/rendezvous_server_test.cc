@@ -54,8 +54,7 @@ class Served {
         ClientOptions{.address = address.empty() ? server_.address() : address,
                       .job = job_,
                       .process = process,
-                      .heartbeat_timeout = 1.5,
-                      .reconnect_timeout = 0.3},
+                      .limits = {.heartbeat_timeout = 1.5, .reconnect_timeout = 0.3}},
         std::move(report));
   }
   RendezvousServer& server() { return server_; }
