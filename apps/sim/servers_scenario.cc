@@ -38,8 +38,8 @@ struct ServersSetting {
     overlap = aggregate == 0 && max_staleness != 0 && draw(2) == 0;
   }
 
-  distribute::ParameterServerOptions options() const {
-    return {.max_staleness = max_staleness,
+  distribute::ParameterServerOptions options(const PlantedServers& planted) const {
+    return {.max_staleness = planted.ignores_staleness ? std::nullopt : max_staleness,
             .replicas_to_aggregate = aggregate,
             .shared_memory = false,
             .overlap = overlap,
@@ -66,10 +66,11 @@ class ServersWorld : private ServersStage {
       : ServersStage(seed, faults,
                      {.workers = setting.workers,
                       .servers = setting.servers,
-                      .run = setting.options(),
+                      .run = setting.options(planted),
                       .planted = planted},
                      trace),
         setting_(setting),
+        planted_(planted),
         heard_(static_cast<size_t>(setting.workers), 0) {
     saved_.positions.resize(static_cast<size_t>(setting.workers));
   }
@@ -132,7 +133,9 @@ class ServersWorld : private ServersStage {
         end = End::kNoMoreData;
         break;
       }
-      const auto gradients = session.model.gradients(rank, row++);
+      auto gradients = session.model.gradients(rank, row++);
+      if (planted_.mixes_up)
+        gradients.gradients.back() = session.model.gradients(rank, row).gradients.back();
       session.process.sleep_for(from_seconds(stage_.simulated.uniform(0.01, 0.3)));
       const auto made = run.make_step(gradients, {.mean = false, .rows = 1});
       if (!setting_.overlap) made_.emplace_back(stage_.simulated.seconds(), made.step);
@@ -199,8 +202,8 @@ class ServersWorld : private ServersStage {
 
   void left(double asked_at) override {
     const auto here = chief_is_here_since();
-    require(!here || *here > asked_at || saved_at_ >= asked_at || saved_.step >= made_by(asked_at),
-            "a server that is asked to stop leaves after a save of what it holds");
+    if (here && *here <= asked_at && saved_at_ < asked_at && saved_.step < made_by(asked_at))
+      stage_.fail("a server that is asked to stop leaves after a save of what it holds");
   }
 
   // The step that was made last before that time; where a run has begun again since, that in which
@@ -228,6 +231,7 @@ class ServersWorld : private ServersStage {
   }
 
   const ServersSetting setting_;
+  const PlantedServers& planted_;
   distribute::ServedState::Cut saved_;
   double saved_at_ = -1;
   std::vector<std::pair<double, int64_t>> made_;  // steps, with their times

@@ -226,12 +226,14 @@ void ServersStage::serve(int index, const Life& life) {
     require(error.kind() == ErrorKind::kCancelled && asked_at,
             fmt::format("a server ends with the run, or when it is asked to: {}", error.message()));
     note(name + " has left");
-    // Nothing starts it again after the end of the run.
-    life.task.done = faults_are_over_;
-    if (!faults_are_over_) {
-      left(*asked_at);
-      stage_.after(life.task.away, [=, this] { start_server(index); });
-    }
+    if (!faults_are_over_) left(*asked_at);
+    chief_is_here_since_.reset();  // it has to come to the next process
+    stage_.after(life.task.away, [=, this] {
+      // Nothing starts it again after the end of the run.
+      Task& task = servers_[static_cast<size_t>(index)];
+      task.done = workers_.front().done;
+      if (!task.done) start_server(index);
+    });
   }
   life.task.alive = false;
 }
@@ -261,6 +263,11 @@ void ServersStage::strike_server(const Fault& fault, int index) {
   if (!task.alive) return;
   switch (fault.kind) {
     case kServerIsAskedToStop:
+      if (options_.planted.leaves_at_once) {
+        left(stage_.simulated.seconds());
+        kill(task);
+        return stage_.after(fault.amount, [=, this] { start_server(index); });
+      }
       if (!task.asked_at) task.asked_at = stage_.simulated.seconds();
       task.away = fault.amount;
       break;

@@ -20,8 +20,11 @@ namespace muster::sim {
 
 // What tests of the simulator plant in the servers.
 struct PlantedServers {
-  bool forgets_on_loss = false;  // the ledger denies every step that a server asks about
-  int skips = 0;                 // examples that a worker skips, or repeats, when it joins
+  bool forgets_on_loss = false;    // the ledger denies every step that a server asks about
+  bool mixes_up = false;           // one server gets the gradients of another example
+  int skips = 0;                   // examples that a worker skips, or repeats, when it joins
+  bool ignores_staleness = false;  // no worker waits for slower ones
+  bool leaves_at_once = false;     // a server that is asked to stop waits for no save
 };
 
 class ServersStage {
