@@ -11,7 +11,7 @@ namespace {
 using testing::AnyOf;
 using testing::HasSubstr;
 
-TEST(ElasticScenario, NoSeedBreaksALaw) { expect_no_failure(ElasticScenario(), 500); }
+TEST(ElasticScenario, NoSeedBreaksALaw) { expect_no_failure(ElasticScenario(), 100); }
 
 TEST(ElasticScenario, FindsABarrierThatOpensEarly) {
   expect_failure(ElasticScenario({.coordinator = {.barriers_open_early = true}}), 50,

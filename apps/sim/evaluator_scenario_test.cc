@@ -11,7 +11,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(EvaluatorScenario, NoSeedBreaksALaw) { expect_no_failure(EvaluatorScenario(), 300); }
+TEST(EvaluatorScenario, NoSeedBreaksALaw) { expect_no_failure(EvaluatorScenario(), 100); }
 
 // A chief that sees no lease deletes what an evaluator reads.
 class SeesNoLease : public FaultFileSystem {

@@ -11,7 +11,7 @@ namespace {
 using testing::AnyOf;
 using testing::HasSubstr;
 
-TEST(GroupScenario, NoSeedBreaksALaw) { expect_no_failure(GroupScenario(), 500); }
+TEST(GroupScenario, NoSeedBreaksALaw) { expect_no_failure(GroupScenario(), 100); }
 
 TEST(GroupScenario, FindsABarrierThatOpensEarly) {
   expect_failure(GroupScenario({.barriers_open_early = true}), 50,

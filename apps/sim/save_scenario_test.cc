@@ -46,7 +46,7 @@ SaveScenario with() {
   return SaveScenario({.files = [](FileSystem& base) { return std::make_unique<Files>(base); }});
 }
 
-TEST(SaveScenario, NoSeedBreaksALaw) { expect_no_failure(SaveScenario(), 1000); }
+TEST(SaveScenario, NoSeedBreaksALaw) { expect_no_failure(SaveScenario(), 100); }
 
 // Written under its name from the first byte on.
 class NotAtomic : public Wrapped {

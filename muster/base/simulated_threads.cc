@@ -111,7 +111,7 @@ void SimulatedThreads::start(Process& process, std::function<void()> body) {
     const std::lock_guard lock(mutex_);
     thread = &add(process, Role::kMain);
     thread->waiting = true;
-    thread->until = now();
+    thread->wait.until = now();
   }
   crew_.run([thread, body = std::move(body)] {
     self_.thread = thread;
@@ -127,7 +127,7 @@ void SimulatedThreads::await_threads(const Process& process, int count) {
 
 void SimulatedThreads::join(const Process& process) {
   const std::function<bool()> ended = [&] { return threads_of(process) == 0; };
-  block(outside_, nullptr, TimePoint::max(), &ended);
+  block(outside_, nullptr, {.done = &ended});
 }
 
 int64_t SimulatedThreads::threads_of(const Process& process) const {
@@ -139,7 +139,7 @@ int64_t SimulatedThreads::threads_of(const Process& process) const {
 // --- waiting ---
 
 bool SimulatedThreads::block(const Process& process, std::unique_lock<std::mutex>* lock,
-                             TimePoint until, const std::function<bool()>* done) {
+                             Wait wait) {
   // No other thread runs: nothing changes between here and the choice of the next one.
   if (lock) lock->unlock();
   enter(process, Role::kBeater);
@@ -149,9 +149,8 @@ bool SimulatedThreads::block(const Process& process, std::unique_lock<std::mutex
   {
     std::lock_guard own(mutex_);
     me.waits_on = &process;
-    me.until = until;
-    me.guard = lock ? lock->mutex() : nullptr;
-    me.done = done;
+    wait.guard = lock ? lock->mutex() : nullptr;
+    me.wait = wait;
     if (!std::exchange(me.waiting, true)) entered_.notify_all();
     if (current_ == &me) next = choose_next();
   }
@@ -160,16 +159,17 @@ bool SimulatedThreads::block(const Process& process, std::unique_lock<std::mutex
     me.turn.await();
   }
   if (lock) lock->lock();
-  return !done || (*done)();
+  return !wait.done || (*wait.done)();
 }
 
 bool SimulatedThreads::ready(const Thread& thread) const {
   if (!thread.waiting || now() < thread.waits_on->frozen_until_) return false;
-  if (thread.until <= now()) return true;
-  if (!thread.done) return false;
-  if (!thread.guard) return (*thread.done)();
-  const std::lock_guard lock(*thread.guard);
-  return (*thread.done)();
+  const Wait& wait = thread.wait;
+  if (wait.time() <= now()) return true;
+  if (!wait.done) return false;
+  if (!wait.guard) return (*wait.done)();
+  const std::lock_guard lock(*wait.guard);
+  return (*wait.done)();
 }
 
 SimulatedThreads::Thread* SimulatedThreads::choose_next() {
@@ -188,7 +188,7 @@ SimulatedThreads::Thread* SimulatedThreads::choose_next() {
     TimePoint next = TimePoint::max();
     for (const Thread& waiting : threads_) {
       const TimePoint frozen = waiting.waits_on->frozen_until_;
-      next = std::min(next, frozen > now() ? frozen : waiting.until);
+      next = std::min(next, frozen > now() ? frozen : waiting.wait.time());
     }
     if (next == TimePoint::max()) throw internal_error("all simulated threads wait for ever");
     now_ = next.time_since_epoch().count();
@@ -196,17 +196,23 @@ SimulatedThreads::Thread* SimulatedThreads::choose_next() {
 }
 
 void SimulatedThreads::Process::sleep_for(Duration duration) {
-  simulated_.block(*this, nullptr, now() + duration, nullptr);
+  simulated_.block(*this, nullptr, {.until = now() + duration});
 }
 
 bool SimulatedThreads::Process::wait_until(std::unique_lock<std::mutex>& lock,
                                            std::condition_variable&, TimePoint deadline,
                                            const std::function<bool()>& done) {
-  return (now() >= frozen_until_ && done()) || simulated_.block(*this, &lock, deadline, &done);
+  return (now() >= frozen_until_ && done()) ||
+         simulated_.block(*this, &lock, {.until = deadline, .done = &done});
 }
 
 bool SimulatedThreads::Process::wait_until(TimePoint deadline, const std::function<bool()>& done) {
-  return (now() >= frozen_until_ && done()) || simulated_.block(*this, nullptr, deadline, &done);
+  return (now() >= frozen_until_ && done()) ||
+         simulated_.block(*this, nullptr, {.until = deadline, .done = &done});
+}
+
+void SimulatedThreads::Process::wait_until_due(const std::function<TimePoint()>& due) {
+  if (now() < frozen_until_ || due() > now()) simulated_.block(*this, nullptr, {.due = &due});
 }
 
 }  // namespace muster::inline v0_1

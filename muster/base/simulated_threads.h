@@ -48,6 +48,8 @@ class SimulatedThreads {
     void enter(Role role) { simulated_.enter(*this, role); }
     // Waits without a lock.
     bool wait_until(TimePoint deadline, const std::function<bool()>& done);
+    // Waits until the time that `due` says, which other threads may change meanwhile.
+    void wait_until_due(const std::function<TimePoint()>& due);
     // None of its threads has a turn before that time.
     void freeze_until(TimePoint time) { frozen_until_ = time; }
     TimePoint frozen_until() const { return frozen_until_; }
@@ -97,6 +99,14 @@ class SimulatedThreads {
    private:
     sem_t semaphore_;
   };
+  // How a thread waits.
+  struct Wait {
+    TimePoint until = TimePoint::max();
+    const std::function<TimePoint()>* due = nullptr;  // in place of `until`
+    std::mutex* guard = nullptr;                      // of what `done` reads
+    const std::function<bool()>* done = nullptr;
+    TimePoint time() const { return due != nullptr ? (*due)() : until; }
+  };
   // One thread that takes part.
   struct Thread {
     SimulatedThreads* simulated;
@@ -104,9 +114,7 @@ class SimulatedThreads {
     Turn turn;
     bool waiting = false;               // it has come to its first wait
     const Process* waits_on = nullptr;  // on whose clock
-    TimePoint until{};
-    std::mutex* guard = nullptr;  // of what `done` reads
-    const std::function<bool()>* done = nullptr;
+    Wait wait{};
   };
   // The threads of the system that start() uses, one after another for many worlds.
   class Crew;
@@ -121,8 +129,7 @@ class SimulatedThreads {
   Thread& add(const Process& process, Role role);
   void enter(const Process& process, Role role);
   void leave(Thread& thread);
-  bool block(const Process& process, std::unique_lock<std::mutex>* lock, TimePoint until,
-             const std::function<bool()>* done);
+  bool block(const Process& process, std::unique_lock<std::mutex>* lock, Wait wait);
   bool ready(const Thread& thread) const;
   // Returns the thread that has the next turn, or nullptr if no thread is left. The caller gives it
   // the turn after it has released the lock.

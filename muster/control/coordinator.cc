@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
@@ -33,9 +34,15 @@ void Coordinator::note_change() {
 void Coordinator::wait_for_change(std::unique_lock<std::mutex>& lock, TimePoint deadline,
                                   const std::function<bool()>& cancelled) {
   const uint64_t seen = changes_;
+  wait_for(lock, deadline, cancelled, [&] { return changes_ != seen; });
+}
+
+void Coordinator::wait_for(std::unique_lock<std::mutex>& lock, TimePoint deadline,
+                           const std::function<bool()>& cancelled,
+                           const std::function<bool()>& done) {
   const TimePoint look = clock_.now() + from_seconds(options_.look_interval);
   clock_.wait_until(lock, changed_, std::min(deadline, look),
-                    [&] { return changes_ != seen || ending_ || (cancelled && cancelled()); });
+                    [&] { return done() || ending_ || (cancelled && cancelled()); });
 }
 
 void Coordinator::tick_until_ended() {
@@ -237,11 +244,15 @@ void Coordinator::watch(const net::WatchRequest& request, const net::Call& call,
     return;
   }
   state_.connected(who);
+  // An observer may have no group yet, and a member's group may not have failed: both are nothing.
+  plan::Verdict verdict = state_.wait(who, {});
   bool told = false;
+  const auto failed = [&, seen = changes_]() mutable {
+    if (!told && std::exchange(seen, changes_) != changes_) verdict = state_.wait(who, {});
+    return !told && verdict.failure;
+  };
   while (!ending_ && !call.cancelled()) {
-    // An observer may have no group yet, and a member's group may not have failed: both are
-    // nothing.
-    if (plan::Verdict verdict = state_.wait(who, {}); !told && verdict.failure) {
+    if (!told && verdict.failure) {
       told = true;
       const net::Reply reply{.verdict = std::move(verdict), .epoch = state_.epoch()};
       lock.unlock();
@@ -249,7 +260,7 @@ void Coordinator::watch(const net::WatchRequest& request, const net::Call& call,
       lock.lock();
       if (!sent) break;
     }
-    wait_for_change(lock, TimePoint::max(), call.cancelled);
+    wait_for(lock, TimePoint::max(), call.cancelled, failed);
   }
   if (!ending_) {
     state_.disconnected(who, now());

@@ -62,6 +62,9 @@ class Coordinator : public net::CoordinatorHandler {
   // Waits for a change, until `deadline`, a look interval or the end of the call.
   void wait_for_change(std::unique_lock<std::mutex>& lock, TimePoint deadline,
                        const std::function<bool()>& cancelled);
+  // The same for what `done` says of the state.
+  void wait_for(std::unique_lock<std::mutex>& lock, TimePoint deadline,
+                const std::function<bool()>& cancelled, const std::function<bool()>& done);
   // Asks `decide` under the lock until it has an answer, the peer hangs up or has waited long
   // enough.
   net::Reply poll(const net::Call& call, double wait_seconds,

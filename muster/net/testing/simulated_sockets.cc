@@ -82,20 +82,14 @@ class SimulatedSockets::End final : public Stream {
 
   Time now() const override { return process_.now(); }
   bool wait(Time until, short events) const override {
-    const bool reads = (events & POLLIN) != 0;
+    const bool reads = (events & POLLIN) != 0, writes = (events & POLLOUT) != 0;
     const auto next_event = [&] {
+      if (writes || way().closed) return TimePoint::min();
       const TimePoint over = way().over_at.value_or(TimePoint::max());
       return reads && !way().packets.empty() ? std::min(over, way().packets.front().at) : over;
     };
-    const auto ready = [&] {
-      return (events & POLLOUT) != 0 || way().closed || next_event() <= process_.now();
-    };
-    while (!ready()) {
-      if (process_.now() >= until) return false;
-      const TimePoint wake = std::min(until, next_event());
-      process_.wait_until(wake, [&] { return ready() || next_event() < wake; });
-    }
-    return true;
+    process_.wait_until_due([&] { return std::min<TimePoint>(until, next_event()); });
+    return next_event() <= process_.now();
   }
   void shut() override { sockets_.close(*connection_, end_); }
   void finish() override { sockets_.close(*connection_, end_); }
