@@ -208,7 +208,8 @@ class SharingServerTest : public ::testing::Test {
   }
 
   void serve(net::MessageSocket& socket) {
-    ShardServer::Client client{.socket = socket, .rank = 0, .is_newest = [] { return true; }};
+    ShardServer::Client client{
+        .socket = socket, .rank = 0, .is_newest = [this] { return is_newest_.load(); }};
     while (const auto request = receive_message<shards::Request>(socket, kPatience)) {
       try {
         shards_.answer(client, *request);
@@ -240,6 +241,7 @@ class SharingServerTest : public ::testing::Test {
     ask(shards::Push{.ticket = ++ticket_, .dense = {0}, .rows = rows, .in_area = true});
   }
 
+  std::atomic<bool> is_newest_{true};
   cluster::Job job_ = [] {
     cluster::Job job;
     job.token = "a token of sixteen";
@@ -285,6 +287,18 @@ TEST_F(SharingServerTest, UpdatesOfSeveralWorkersAreCountedToo) {
   const std::vector<Tensor> weights{torch::empty({8}), Tensor()};
   ASSERT_TRUE(memory.read(weights));
   EXPECT_TRUE(weights[0].equal(torch::full({8}, -1.0F))) << weights[0];
+}
+
+TEST_F(SharingServerTest, LateGradientsOfAProcessThatIsGoneDropNoneOfItsSuccessor) {
+  ServerMemory memory = shared();
+  make_area(memory, 4096);
+  memory.write(0, torch::ones({8}));
+  push();
+  const int64_t ticket = ticket_;
+  is_newest_ = false;
+  EXPECT_THAT(error_of([&] { push(); }).message(), HasSubstr("another process of this task"));
+  shards_.apply_round({.generation = 1, .number = 1, .parts = {{0, ticket}}});
+  EXPECT_EQ(memory.steps(), 1);
 }
 
 // Makes no update before it is let.

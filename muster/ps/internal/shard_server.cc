@@ -267,11 +267,18 @@ void ShardServer::answer(Client& client, const shards::MakeArea& request, Define
 void ShardServer::answer(Client& client, const shards::Push& request, Defined& here) {
   net::MessageSocket& socket = client.socket;
   std::unique_ptr<StagedGradients> staged;
+  // What comes late of a process that is gone must not take the place of its successor's.
+  const auto check_newest = [&] {
+    if (client.is_newest()) return;
+    throw Error(ErrorKind::kPeerLost,
+                fmt::format("another process of this task has come to {} meanwhile", name_));
+  };
   // An earlier process of the worker may have left a step that counts.
   settle(client.rank, /*gone=*/false);
   {
     std::unique_lock lock(mutex_);
     wait_for_update_of(lock, client.rank);
+    check_newest();
     Waiting& mine = waiting_[client.rank];
     mine.ticket = 0;  // one before that never counted
     staged = std::exchange(mine.staged, nullptr);
@@ -306,11 +313,7 @@ void ShardServer::answer(Client& client, const shards::Push& request, Defined& h
   staged->updates = request.updates;
   {
     const std::lock_guard lock(mutex_);
-    // What comes late of a process that is gone must not take the place of its successor's.
-    if (!client.is_newest()) {
-      throw Error(ErrorKind::kPeerLost,
-                  fmt::format("another process of this task has come to {} meanwhile", name_));
-    }
+    check_newest();  // another one may have come while the gradients did
     if (defined_.get() == &here) waiting_[client.rank] = {request.ticket, std::move(staged)};
   }
 }
