@@ -246,7 +246,8 @@ Error error_after(int signal, bool same_host) {
   Child child(same_host);
   std::promise<Error> seen;
   MessageServerOptions options = here();
-  options.idle_timeout_seconds = 0.2;
+  // The end of a killed process is seen; only a stopped one is silent.
+  if (signal == SIGSTOP) options.idle_timeout_seconds = 0.2;
   MessageServer server(options, [&](MessageSocket& socket) {
     const auto head = socket.receive(kLong);
     std::vector<std::byte> payload(static_cast<size_t>(head->payload_bytes));

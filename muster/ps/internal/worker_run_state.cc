@@ -192,7 +192,10 @@ bool WorkerRun::see_model_dir() {
   const std::string path = join_path(directory, kSightFile);
   const std::string text = fmt::format("{:016x}", connections_.incarnation());
   std::string blind;
-  if (const Status written = connections_.files().write_atomically(path, text); !written.ok()) {
+  // Before its first save a loop by hand has not made the directory.
+  Status written = connections_.files().make_directories(directory);
+  if (written.ok()) written = connections_.files().write_atomically(path, text);
+  if (!written.ok()) {
     blind = "this task cannot write to it (" + written.error().message() + ")";
   } else {
     std::vector<char> sees(connections_.servers(), 0);
