@@ -20,7 +20,8 @@ struct ParameterServerOptions {
   // How many parts a variable is divided into: by default one for each server, of at least 256 KiB.
   // Variables whose optimizer or constraint needs the whole tensor are not divided.
   plan::Partitioner partitioner = plan::Partitioner::min_size();
-  // A worker that is this many steps ahead of the slowest one waits for it. Unset: no worker waits.
+  // A worker that is more than this many steps ahead of the slowest one waits for it. Unset: no
+  // worker waits.
   std::optional<int64_t> max_staleness = {};
   // Makes updates synchronous: each update averages the gradients of this many workers, for the
   // same weights, weighted like their losses. If there are more workers, the slowest are backups:
