@@ -34,7 +34,10 @@ void RendezvousWorld::talk(const ProcessPtr& it) {
       (server_ == nullptr || !server_->open.contains(it->connection)))
     broken("the connection was closed");
   if (it->connection == 0) return connect(it);
-  if (const auto report = it->link.take_due(agenda_.now())) send(*it, *report);
+  if (const auto report = it->link.take_due(agenda_.now())) {
+    send(*it, *report);
+    it->link.sent(*report);
+  }
 }
 
 void RendezvousWorld::act(const ProcessPtr& it) {

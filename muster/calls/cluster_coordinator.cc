@@ -109,15 +109,17 @@ class ClusterCoordinator::Impl {
 
   ~Impl() {
     if (replica_ == nullptr || over_) return;
+    const bool was_broken = broken_.has_value();
     end_last_save();
     try {
-      if (broken_) {
-        seen_->end(&*broken_);
-        // What ended it is known to the others, or they may continue without this process.
-      } else if (std::uncaught_exceptions() > exceptions_) {
+      // The program's own error counts, also if the last save fails after it.
+      if (!was_broken && std::uncaught_exceptions() > exceptions_) {
         const Error left(ErrorKind::kInternal, "an exception left the scope of the coordinator");
         seen_->end(&left);
         tell_others();
+      } else if (broken_) {
+        seen_->end(&*broken_);
+        // What ended it is known to the others, or they may continue without this process.
       } else {
         end();
       }

@@ -254,6 +254,26 @@ TEST_F(AsideCallbacks, ABackupKnowsThatASaveFailed) {
               ElementsAre("mem://aside/w-1.safetensors", "mem://aside/w-3.safetensors"));
 }
 
+// Nor does a backup forget it where the callback had nothing to tell before.
+TEST_F(AsideCallbacks, ASaveThatFailedIsMadeAgainByTheNextProcess) {
+  const std::string path = "mem://aside/w-{epoch}.safetensors";
+  const auto backs_up = [] { return std::make_shared<BackupAndRestore>("mem://aside/backup"); };
+  fail("w-4.", 1);
+  EXPECT_THROW(
+      fit({saves(path, {.asynchronous = true}), backs_up(), std::make_shared<KilledBefore>(4)}),
+      std::exception);
+  memory_store().set_plan({});
+  EXPECT_THAT(memory_store().objects(),
+              ::testing::Not(::testing::Contains("mem://aside/w-4.safetensors")));
+  Model model = compiled();
+  model.build({4});
+  model.fit(rows_of(20).batch(10),
+            {.epochs = 4,
+             .callbacks = {saves(path, {.asynchronous = true}), backs_up()},
+             .verbose = Verbose::kSilent});
+  EXPECT_THAT(memory_store().objects(), ::testing::Contains("mem://aside/w-4.safetensors"));
+}
+
 // A backup is never there before the save that it knows of.
 TEST_F(AsideCallbacks, ABackupWaitsForTheSave) {
   std::mutex mutex;

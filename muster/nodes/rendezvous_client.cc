@@ -72,6 +72,7 @@ struct RendezvousClient::Impl {
     while (!is_over()) {
       if (const auto due = locked([&] { return link.take_due(seconds_now()); })) {
         socket.send(net::encode(ReportMessage{options.process, *due}));
+        locked([&] { link.sent(*due); });
         changed.notify_all();
       }
       if (const auto answer = socket.receive(kListenSeconds)) {

@@ -27,9 +27,12 @@ void RendezvousLink::opened(double now) {
 
 std::optional<NodeReport> RendezvousLink::take_due(double now) {
   if (!is_new_ && now - sent_at_ <= kBeatSeconds) return std::nullopt;
-  is_new_ = false;
   sent_at_ = now;
   return report_;
+}
+
+void RendezvousLink::sent(const NodeReport& report) {
+  if (report == report_) is_new_ = false;
 }
 
 void RendezvousLink::heard(RunView view, double now) {

@@ -39,8 +39,10 @@ class RendezvousLink {
   // There is a connection now.
   void opened(double now);
   // Returns the report if it must be sent on the connection now: it is new, or is to show that the
-  // launcher lives. It counts as sent then.
+  // launcher lives.
   std::optional<NodeReport> take_due(double now);
+  // It was sent: from now on it is not new, if it has not changed since.
+  void sent(const NodeReport& report);
   // Whether the report was sent since it changed.
   bool has_said_all() const { return !is_new_; }
   // The rendezvous has answered.

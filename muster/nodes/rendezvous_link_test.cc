@@ -16,6 +16,8 @@ TEST_F(RendezvousLinkTest, AReportIsSentWhenItIsNewAndOnceASecond) {
   link_.opened(10);
   EXPECT_FALSE(link_.has_said_all());
   EXPECT_TRUE(link_.take_due(10));
+  EXPECT_FALSE(link_.has_said_all()) << "the connection may break before it is sent";
+  link_.sent(*link_.take_due(10));
   EXPECT_TRUE(link_.has_said_all());
   EXPECT_FALSE(link_.take_due(11));
   EXPECT_TRUE(link_.take_due(11.1));
@@ -25,6 +27,7 @@ TEST_F(RendezvousLinkTest, AReportIsSentWhenItIsNewAndOnceASecond) {
   report.round = 3;
   link_.say(report);
   EXPECT_EQ(link_.take_due(11.3)->round, 3);
+  link_.sent(report);
   // Another connection has not carried it.
   link_.opened(11.4);
   EXPECT_EQ(link_.take_due(11.4)->round, 3);

@@ -53,7 +53,9 @@ std::optional<bool> PendingSave::settle(distribute::Replica& replica, const std:
   }
   const bool saved = !await().empty();
   any_ = false;
-  return internal::agree_on_saved(replica, saved, patient_);
+  const bool agreed = internal::agree_on_saved(replica, saved, patient_);
+  // Where no save may fail, the replicas only meet: the chief has thrown the error before.
+  return agreed && (saved || !replica.is_chief());
 }
 
 }  // namespace muster::inline v0_1

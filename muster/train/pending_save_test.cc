@@ -190,6 +190,23 @@ TEST_F(PendingSaveTest, HooksLearnOfEachCheckpointBeforeTheNextSaveAndTheEnd) {
                                  "saved 4", "saving 6", "saved 6", "saving 7", "saved 7"));
 }
 
+TEST_F(PendingSaveTest, AFailureThatWasThrownIsNoSuccessLater) {
+  const auto replica = distribute::one_device()->start({});
+  CheckpointWriter writer(directory / "m");
+  PendingSave pending;
+  pending.begin(
+      &writer,
+      [&]() -> CheckpointInParts {
+        return {{.global_step = 1},
+                [](Checkpoint&) -> Status { return Error(ErrorKind::kUnavailable, "no disk"); }};
+      },
+      {}, nullptr);
+  EXPECT_THAT(error_of([&] { (void)pending.settle(*replica, "the save of step 2"); }).message(),
+              HasSubstr("no disk"));
+  EXPECT_EQ(pending.settle(*replica, "the save of step 2"), false);
+  EXPECT_EQ(pending.settle(*replica, "the save of step 2"), std::nullopt);
+}
+
 // A failure to add the rest is that of a save. What it throws ends the run, also where saves may
 // fail.
 TEST_F(PendingSaveTest, TheThreadAddsTheRestOfACheckpoint) {

@@ -137,7 +137,12 @@ class Run final : public RunCourse {
   // The run ended with an error, which the other replicas know by now. A save in flight goes on if
   // the run does, and if no hook has begun that could learn of it.
   void end_save(bool goes_on) noexcept {
-    goes_on || (elastic_ && !hooks_begun_) ? keep_saves() : saves_.end_after_error();
+    if (goes_on || (elastic_ && !hooks_begun_)) return keep_saves();
+    saves_.end_after_error();
+    // What is remembered need not be saved if this save was of its step.
+    if (!elastic_ || !replica_.is_chief()) return;
+    int64_t& saved = attempt_->memory.saves.saved_step;
+    saved = std::max(saved, saves_.marks().saved_step);
   }
   void on_error(const Error& error) noexcept {
     const bool failed = error.kind() != ErrorKind::kCancelled;
@@ -291,6 +296,7 @@ class Run final : public RunCourse {
     const int64_t left = batches < 0 ? batches : (batches + k - 1) / k;
     const bool input_ends = left >= 0 && (last_step_ < 0 || step() + left < last_step_);
     hooks_begun_ = true;
+    if (attempt_ != nullptr) attempt_->hooks_begun = true;
     hooks_.begin({.start_step = step(),
                   .last_step = input_ends ? step() + left : last_step_,
                   .num_replicas = replica_.num_replicas_in_sync(),

@@ -78,7 +78,7 @@ TrainResult train_on(const std::vector<std::unique_ptr<Replica>>& replicas, cons
   return result;
 }
 
-// The hooks that began with an earlier group, when no other group came.
+// The hooks that began with an earlier group, when none began with another.
 std::vector<std::shared_ptr<Hook>> hooks_of(const TrainerOptions& options) {
   std::vector<std::shared_ptr<Hook>> hooks = options.hooks;
   if (options.start.cluster.is_chief)
@@ -116,12 +116,11 @@ TrainResult train_elastic(const ModelFn& model_fn, const InputFn& input_fn,
   TrainerOptions again = options;
   std::vector<internal::Attempt> attempts;
   for (;;) {
-    bool formed = false;
-    for (internal::Attempt& attempt : attempts) attempt.regroups = attempt.in_step = false;
+    for (internal::Attempt& attempt : attempts)
+      attempt.regroups = attempt.in_step = attempt.hooks_begun = false;
     try {
       const std::vector<std::unique_ptr<Replica>> replicas =
           options.strategy->start_replicas(again.start);
-      formed = true;
       attempts.resize(replicas.size());
       TrainResult result = train_on(replicas, model_fn, input_fn, again, &attempts);
       if (attempts[0].first_step >= 0) result.steps = result.global_step - attempts[0].first_step;
@@ -135,7 +134,7 @@ TrainResult train_elastic(const ModelFn& model_fn, const InputFn& input_fn,
           if (attempts[0].audit) attempts[0].audit->flush();
           internal::save_memory(options, attempts[0].memory);
         }
-        if (began && !formed) tell_hooks(options, error);
+        if (began && !attempts[0].hooks_begun) tell_hooks(options, error);
         throw;
       }
       log::warning(

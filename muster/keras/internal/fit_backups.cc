@@ -254,7 +254,7 @@ BeforeSave Fit::before_backup() const {
     for (const auto& [key, wait] : settled) {
       json note = json::parse(notes.at(kFitNote));
       const json state = wait();
-      if (key.empty() || !note.at("callbacks").contains(key)) continue;
+      if (key.empty() || state.is_null()) continue;
       note["callbacks"][key] = state;
       notes[kFitNote] = note.dump();
     }

@@ -25,6 +25,8 @@ struct Attempt {
   // Of an elastic run: whether this worker has the state of the present group; and on the chief the
   // record of used examples, if the run has one.
   bool in_step = false;
+  // Of an elastic run: whether hooks have begun with the present group.
+  bool hooks_begun = false;
   std::shared_ptr<ExampleAudit> audit = nullptr;
   // Of an elastic run, on the chief: what it keeps for the next group.
   std::shared_ptr<RunSaves::Kept> saves = nullptr;
