@@ -267,10 +267,9 @@ TEST_F(AsideCallbacks, ASaveThatFailedIsMadeAgainByTheNextProcess) {
               ::testing::Not(::testing::Contains("mem://aside/w-4.safetensors")));
   Model model = compiled();
   model.build({4});
-  model.fit(rows_of(20).batch(10),
-            {.epochs = 4,
-             .callbacks = {saves(path, {.asynchronous = true}), backs_up()},
-             .verbose = Verbose::kSilent});
+  model.fit(rows_of(20).batch(10), {.epochs = 4,
+                                    .callbacks = {saves(path, {.asynchronous = true}), backs_up()},
+                                    .verbose = Verbose::kSilent});
   EXPECT_THAT(memory_store().objects(), ::testing::Contains("mem://aside/w-4.safetensors"));
 }
 

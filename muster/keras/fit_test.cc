@@ -4,9 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
 #include "muster/keras/backup_and_restore.h"
+#include "muster/keras/internal/tally.h"
 #include "muster/keras/model_to_estimator.h"
 #include "muster/keras/testing/test_models.h"
 #include "muster/layers/batch_normalization.h"
@@ -342,6 +345,16 @@ TEST(FitTest, SaysWhatDoesNotFit) {
   EXPECT_THAT(
       message_of([&] { fourth.fit(Dataset::from_tensor_slices(testing::points(8).x).batch(4)); }),
       HasSubstr("without labels"));
+}
+
+// A backup in an epoch whose first batch has not ended: the mean of nothing is NaN.
+TEST(FitTest, AnEpochWithoutAnExampleGoesIntoABackup) {
+  const auto strategy = distribute::one_device();
+  const nlohmann::json saved = internal::Tally({}).save(*strategy);
+  internal::Tally tally({});
+  tally.restore(nlohmann::json::parse(saved.dump()), /*first=*/true);
+  EXPECT_EQ(tally.rows(), 0);
+  EXPECT_TRUE(std::isnan(tally.over_all(*strategy).at("loss")));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
 #include "muster/keras/callbacks.h"
+#include "muster/keras/internal/json_number.h"
 #include "muster/keras/internal/model_files.h"
 #include "muster/keras/model.h"
 #include "muster/train/failed_saves.h"
@@ -173,7 +174,7 @@ void ModelCheckpoint::restore(const nlohmann::json& state) {
   epoch_ = state.at("unsaved").at("epoch").get<int64_t>();
   unsaved_ = {epoch_, {}};
   for (const auto& [name, value] : state.at("unsaved").at("logs").items())
-    unsaved_->logs[name] = value.is_null() ? std::nan("") : value.get<double>();
+    unsaved_->logs[name] = internal::json_number(value);
 }
 
 }  // namespace muster::inline v0_1::keras

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -19,6 +18,7 @@
 #include "muster/command/job_dir.h"
 #include "muster/files/file_systems.h"
 #include "muster/keras/internal/fit.h"
+#include "muster/keras/internal/json_number.h"
 #include "muster/loop/replica_context.h"
 #include "muster/tensor/libtorch.h"
 
@@ -173,8 +173,7 @@ void Fit::resume() {
   impl_.compiled->rate_factor->store(note.at("rate_factor").get<double>());
   history_.epoch = note.at("history").at("epoch").get<std::vector<int64_t>>();
   for (const auto& [name, values] : note.at("history").at("history").items()) {
-    for (const json& value : values)
-      history_.history[name].push_back(value.is_null() ? std::nan("") : value.get<double>());
+    for (const json& value : values) history_.history[name].push_back(json_number(value));
   }
   if (note.contains("tally") && first_epoch_ == told_epoch) {
     const bool first = impl_.strategy().run({.training = false}, [] {

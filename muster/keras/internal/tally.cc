@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "muster/distribute/per_replica.h"
+#include "muster/keras/internal/json_number.h"
 
 namespace muster::inline v0_1::keras::internal {
 
@@ -76,10 +77,18 @@ json Tally::save(const distribute::Strategy& strategy) const {
 }
 
 void Tally::restore(const json& state, bool first) {
-  loss_ = state.at("loss").get<double>();
+  loss_ = json_number(state.at("loss"));
   rows_ = state.at("rows").get<int64_t>();
-  restored_logs_ = state.at("logs").get<Logs>();
-  if (first) restored_ = state.at("metrics").get<std::vector<std::vector<double>>>();
+  restored_logs_.clear();
+  restored_.clear();
+  // Without an example yet the mean loss is NaN.
+  for (const auto& [name, value] : state.at("logs").items())
+    restored_logs_[name] = json_number(value);
+  if (!first) return;
+  for (const json& metric : state.at("metrics")) {
+    restored_.emplace_back();
+    for (const json& value : metric) restored_.back().push_back(json_number(value));
+  }
 }
 
 }  // namespace muster::inline v0_1::keras::internal
