@@ -5,10 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <fstream>
 #include <string>
 #include <thread>
+
+#include "muster/base/await.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -52,7 +53,7 @@ TEST(ProcessIdentityTest, AProcessWhoseFirstThreadHasEndedLives) {
     std::getline(std::ifstream(stat) >> std::ws, text);
     return text.find(") Z ") != std::string::npos;
   };
-  while (!first_thread_ended()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  ASSERT_TRUE(comes_true(first_thread_ended));
   EXPECT_FALSE(has_ended(child));
   close(alive[1]);
   ASSERT_EQ(waitpid(static_cast<pid_t>(child.process), nullptr, 0), child.process);

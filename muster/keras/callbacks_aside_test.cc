@@ -282,9 +282,9 @@ TEST_F(AsideCallbacks, ABackupWaitsForTheSave) {
       const std::lock_guard lock(mutex);
       begun.push_back(path);
     }
+    constexpr auto kForABackup = std::chrono::milliseconds(300);
     // Long enough for the thread of the backup, if that did not wait.
-    if (path.find("w-2.") != std::string::npos)
-      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    if (path.find("w-2.") != std::string::npos) std::this_thread::sleep_for(kForABackup);
     if (path.find("model.ckpt-4.") == std::string::npos) return;
     EXPECT_THAT(memory_store().objects(), ::testing::Contains("mem://aside/w-2.safetensors"));
   });
@@ -301,9 +301,9 @@ TEST_F(AsideCallbacks, ABackupWaitsForTheSave) {
 
 TEST_F(AsideCallbacks, TheNextSaveSaysThatItWaits) {
   memory_store().on_request([](int64_t, const std::string& path) {
+    constexpr auto kToBeLogged = std::chrono::milliseconds(900);
     // Longer than the half second that the log passes over.
-    if (path.find("w-2.") != std::string::npos)
-      std::this_thread::sleep_for(std::chrono::milliseconds(900));
+    if (path.find("w-2.") != std::string::npos) std::this_thread::sleep_for(kToBeLogged);
   });
   ::testing::internal::CaptureStderr();
   fit({saves("mem://aside/w-{epoch}.safetensors")}, 3);
@@ -316,9 +316,9 @@ TEST_F(AsideCallbacks, TheNextSaveSaysThatItWaits) {
 
 TEST_F(AsideCallbacks, AFitThatThrowsWaitsForTheThread) {
   memory_store().on_request([](int64_t, const std::string& path) {
+    constexpr auto kForTheEnd = std::chrono::milliseconds(200);
     // Long enough for fit() to end, if that did not wait.
-    if (path.find("w-2.") != std::string::npos)
-      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    if (path.find("w-2.") != std::string::npos) std::this_thread::sleep_for(kForTheEnd);
   });
   const auto checkpoint = saves("mem://aside/w-{epoch}.safetensors", {.asynchronous = true});
   EXPECT_THROW(fit({checkpoint, std::make_shared<KilledBefore>(2)}), std::exception);
