@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/error.h"
 #include "muster/base/exit_code.h"
 #include "muster/launch/internal/run_outcome.h"
 #include "muster/launch/internal/supervisor.h"
@@ -97,12 +98,20 @@ bool Supervisor::start_again(RunningTask& task, const std::string& what) {
   // Without the pause: the others go on, and wait for this task.
   if (!budget.take(now)) return false;
   say(fmt::format("{}; starting it again ({} of {})", what, budget.used(now), spec->restarts));
-  const int made = task.restarts + 1;
+  const RunningTask before = task;
   task = RunningTask();
   task.spec = spec;
-  task.restarts = made;
+  task.restarts = before.restarts + 1;
   task.budget = budget;
-  begin(task);
+  try {
+    begin(task);
+  } catch (const Error& error) {
+    // The program may be replaced at this moment, or the machine be full: the others have a run to
+    // save.
+    task = before;
+    say(fmt::format("it cannot be started again: {}", error.message()));
+    return false;
+  }
   return true;
 }
 

@@ -1,6 +1,7 @@
 // Tasks that are started again, and those that a run continues without.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "muster/launch/internal/supervise_testing.h"
 #include "muster/launch/supervise.h"
@@ -56,6 +57,22 @@ TEST_F(SuperviseRestartsTest, WhatDiesTooOftenEndsTheRun) {
   EXPECT_EQ(outcome.exit_code, 138);
   EXPECT_EQ(outcome.root_cause, 1u);
   EXPECT_THAT(read("err"), HasSubstr("starting it again (2 of 2)"));
+}
+
+// As where the program is replaced during a run.
+TEST_F(SuperviseRestartsTest, WithoutAWorkerThatCannotBeStartedAgainTheOthersGoOn) {
+  const std::string program = folder_ + "/program";
+  ASSERT_EQ(symlink("/bin/bash", program.c_str()), 0);
+  std::vector<ProcessSpec> processes = {
+      process("chief 0", "wait_for_end dead; echo done"),
+      process("worker 0", "as dead; rm program; kill -9 $$")};
+  processes[1].argv.front() = program;
+  processes[1].may_be_lost = processes[1].spared = true;
+  processes[1].restarts = 2;
+  EXPECT_EQ(supervise_here(processes, {}).exit_code, 0);
+  EXPECT_THAT(read("out"), HasSubstr("[chief 0] done\n"));
+  EXPECT_THAT(read("err"), AllOf(HasSubstr("it cannot be started again: cannot start"),
+                                 HasSubstr("the run continues with chief 0")));
 }
 
 TEST_F(SuperviseRestartsTest, WithoutAWorkerThatMayBeLostTheOthersGoOn) {
