@@ -1,22 +1,25 @@
 // Starts the tasks of `muster run`, and starts them again.
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <random>
 #include <system_error>
-#include <thread>
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/base/loopback.h"
 #include "muster/base/terminal.h"
 #include "muster/launch/certificates.h"
+#include "muster/launch/exit_status.h"
+#include "muster/launch/internal/signal_scope.h"
 #include "muster/launch/run.h"
 #include "muster/plan/restart_budget.h"
 
@@ -67,6 +70,21 @@ class RunCertificates {
   std::string folder_;
   std::vector<std::pair<std::string, std::string>> variables_;
 };
+
+// Waits before the next start. Returns the signal that asks to stop meanwhile; 0 if none.
+int wait_before_start(double pause) {
+  using std::chrono::milliseconds;
+  using std::chrono::steady_clock;
+  internal::SignalScope signals;
+  const auto until = steady_clock::now() + std::chrono::duration<double>(pause);
+  for (;;) {
+    for (const int number : signals.take()) return number == SIGHUP ? SIGTERM : number;
+    const auto left = std::chrono::ceil<milliseconds>(until - steady_clock::now());
+    if (left <= milliseconds(0)) return 0;
+    pollfd wait{signals.fd(), POLLIN, 0};
+    (void)poll(&wait, 1, static_cast<int>(left.count()));
+  }
+}
 
 double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -119,7 +137,10 @@ int run(const RunOptions& options, const std::function<std::vector<int>(int)>& p
       const std::optional<double> pause = budget.take(now);
       if (!pause) return outcome.exit_code;
       log::warning(starting_again(*pause, budget.used(now), options.restart));
-      std::this_thread::sleep_for(std::chrono::duration<double>(*pause));
+      if (const int signal = wait_before_start(*pause); signal != 0) {
+        log::warning(fmt::format("{}: the run is not started again", signal_name(signal)));
+        return 128 + signal;
+      }
       continue;
     }
     log::warning(ports_in_use(addresses));

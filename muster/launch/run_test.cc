@@ -8,12 +8,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
+#include <thread>
 
 #include "muster/base/error.h"
 #include "muster/base/error_of.h"
@@ -424,6 +426,28 @@ TEST_F(RunTest, AllTasksAreStartedAgainWhereOneAsksForIt) {
   // Starting again would not mend it.
   EXPECT_EQ(run_again("exit 2", 3), 2);
   EXPECT_EQ(asked, 6);
+}
+
+// What belongs to the run is removed then: the keys of --tls, say.
+TEST_F(RunTest, ASignalInThePauseBeforeARestartEndsTheRun) {
+  RunOptions options = script(1, "exit 138");
+  options.restart = 5;
+  std::thread signals;
+  int ended = 0;
+  options.supervise.on_end = [&](const Outcome&) {
+    if (++ended != 2) return;
+    signals = std::thread([] {
+      sigset_t all;
+      sigfillset(&all);
+      pthread_sigmask(SIG_SETMASK, &all, nullptr);
+      // Into the pause, which is half a second at least.
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      kill(getpid(), SIGTERM);
+    });
+  };
+  EXPECT_EQ(run(options, [](int n) { return std::vector<int>(n, 1); }), 143);
+  signals.join();
+  EXPECT_EQ(ended, 2);
 }
 
 TEST_F(RunTest, ProgramIsFoundInPathThenBeside) {
