@@ -6,14 +6,11 @@
 namespace muster::inline v0_1::summary {
 namespace {
 
-constexpr double kWritesUntilSilent = 3, kSecondsUntilSilent = 2;
-
 LiveState state_of(const LiveStatus& status, double age) {
   if (status.end == "ended") return LiveState::kEnded;
   if (status.end == "stopped") return LiveState::kStopped;
   if (!status.end.empty()) return LiveState::kFailed;
-  const double patience = kWritesUntilSilent * status.every + kSecondsUntilSilent;
-  return age > patience ? LiveState::kSilent : LiveState::kRunning;
+  return is_silent(status, age) ? LiveState::kSilent : LiveState::kRunning;
 }
 
 LiveReplica replica_of(size_t task, plan::ActivityNow now, double age, bool in_step) {
@@ -52,6 +49,11 @@ std::string_view to_string(LiveState state) {
       return "failed";
   }
   return "unknown";
+}
+
+bool is_silent(const LiveStatus& status, double age) {
+  constexpr double kWrites = 3, kSeconds = 2;
+  return age > kWrites * status.every + kSeconds;
 }
 
 LiveRun live_run(std::vector<LiveStatus> statuses, double now) {

@@ -19,6 +19,9 @@ namespace muster::inline v0_1::summary {
 enum class LiveState { kRunning, kSilent, kEnded, kStopped, kFailed };
 MUSTER_PART_EXPORT std::string_view to_string(LiveState state);
 
+// Whether a task whose file is so many seconds old is silent, if it has not ended.
+MUSTER_PART_EXPORT bool is_silent(const LiveStatus& status, double age);
+
 // One replica of a task.
 struct LiveReplica {
   size_t task = 0;          // its place in LiveRun::tasks

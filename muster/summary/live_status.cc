@@ -247,7 +247,9 @@ std::vector<LiveStatus> read_live_statuses(FileSystem& files, const std::string&
   }
   double begun = 0;
   for (const LiveStatus& status : all) {
-    if (status.process == 0) begun = std::max(begun, status.started);
+    // A date that was set back since says nothing of before and after.
+    if (status.process == 0 && status.written >= status.started)
+      begun = std::max(begun, status.started);
   }
   std::erase_if(all, [&](const LiveStatus& status) { return status.written < begun; });
   std::ranges::sort(all, {}, [](const LiveStatus& status) {

@@ -176,5 +176,19 @@ TEST(LiveStatus, AnEarlierRunIsNotShown) {
               ElementsAre(Field(&LiveStatus::task, "worker 0")));
 }
 
+TEST(LiveStatus, ARunWhoseDateIsSetBackIsShown) {
+  const TempDirectory dir;
+  FileSystem& files = file_systems();
+  for (int64_t process = 0; process < 2; ++process) {
+    LiveStatus status = worker(process);
+    status.started = 5000;
+    status.written = 1400;
+    ASSERT_TRUE(write_live_status(files, dir.path(), status).ok());
+  }
+  EXPECT_THAT(
+      read_live_statuses(files, dir.path()),
+      ElementsAre(Field(&LiveStatus::task, "worker 0"), Field(&LiveStatus::task, "worker 1")));
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1::summary

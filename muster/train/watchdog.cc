@@ -14,6 +14,7 @@
 #include "muster/collectives/collective_history.h"
 #include "muster/files/file_systems.h"
 #include "muster/plan/straggler.h"
+#include "muster/summary/live_run.h"
 #include "muster/summary/live_status.h"
 
 namespace muster::inline v0_1::internal {
@@ -54,7 +55,7 @@ std::vector<plan::TaskSteps> steps_of(const std::vector<ActivityNow>& here,
   std::vector<plan::TaskSteps> all;
   for (const ActivityNow& one : here) all.push_back({one.task, one.last});
   for (const OtherTask& other : others) {
-    if (other.trains) all.push_back({other.now.task, other.now.last});
+    if (other.trains && !other.silent) all.push_back({other.now.task, other.now.last});
   }
   return all;
 }
@@ -86,13 +87,15 @@ std::vector<OtherTask> others_of(FileSystem& fs, const std::string& model_dir) {
   std::vector<OtherTask> all;
   for (summary::LiveStatus& status : summary::read_live_statuses(fs, model_dir)) {
     if (!status.end.empty()) continue;
+    const double age = std::max(0.0, now - status.written);
     for (ActivityNow& replica : status.replicas) {
       const bool is_here = std::ranges::any_of(
           here, [&](const ActivityNow& own) { return own.task == replica.task; });
       if (is_here) continue;
       all.push_back({.now = std::move(replica),
                      .collective = status.collective,
-                     .age = std::max(0.0, now - status.written),
+                     .age = age,
+                     .silent = summary::is_silent(status, age),
                      .trains = status.trains()});
     }
   }

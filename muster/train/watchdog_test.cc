@@ -105,17 +105,18 @@ TEST(Watchdog, NamesATaskThatIsSlowAllTheTimeOnce) {
   std::atomic<bool> over = false;
   options.others = [&] {
     if (++asked == 6) over = true;
-    OtherTask slow, quick;
+    OtherTask slow, quick, dead{.age = 60, .silent = true};
     slow.now = {.task = "worker 1", .step = 30, .last = thirty_steps(0.2, 0.01)};
     quick.now = {.task = "worker 2", .step = 30, .last = thirty_steps(0, 0.01)};
-    return std::vector{slow, quick};
+    dead.now = {.task = "worker 3", .step = 30, .last = thirty_steps(2, 0.01)};
+    return std::vector{slow, quick, dead};
   };
   const std::string log = log_of(options, [&](plan::ActivityRecord& record) {
     record.enter(Activity::kWaiting);
     wait_in_a_step(over);
   });
   EXPECT_THAT(log, AllOf(HasSubstr("worker 1 takes 21.0 times as long as the others: input"),
-                         Not(HasSubstr("stacks"))));
+                         Not(HasSubstr("stacks")), Not(HasSubstr("worker 3"))));
   EXPECT_EQ(log.find("worker 1 takes"), log.rfind("worker 1 takes"));
 }
 

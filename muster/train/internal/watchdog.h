@@ -25,6 +25,7 @@ struct OtherTask {
   plan::ActivityNow now{};
   std::string collective{};  // that it had not ended; "": none
   double age = 0;            // seconds since it said so
+  bool silent = false;       // for so long that it stands still, or has ended
   bool trains = true;        // false: a parameter server, or an evaluator
 };
 
