@@ -11,6 +11,8 @@ namespace muster::inline v0_1::formats {
 namespace {
 
 constexpr const char* kFailureFormat = "muster.failure.1";
+constexpr int64_t kMostRanks = 1 << 20;
+constexpr double kLatest = 1e11;  // Unix time that a calendar still shows
 
 }  // namespace
 
@@ -43,6 +45,9 @@ Result<FailureReport> parse_failure_report(std::string_view text, const std::str
                          .step = document.at("step").get<int64_t>(),
                          .error = document.at("error").get<std::string>(),
                          .wall_seconds = document.at("time").get<double>()};
+    if (!(report.wall_seconds >= 0 && report.wall_seconds < kLatest))
+      return corrupt(fmt::format("{} is not a report of a failure: its time is {} s after 1970",
+                                 path, report.wall_seconds));
     for (const nlohmann::json& call : document.at("calls")) {
       report.calls.push_back({.transport = call.at("transport").get<std::string>(),
                               .rank = call.at("rank").get<int64_t>(),
@@ -52,6 +57,10 @@ Result<FailureReport> parse_failure_report(std::string_view text, const std::str
                               .before = call.at("before").get<double>(),
                               .seconds = call.at("seconds").get<double>(),
                               .failure = call.at("failure").get<std::string>()});
+      const FailureReport::Call& one = report.calls.back();
+      if (one.size < 1 || one.size > kMostRanks || one.rank < 0 || one.rank >= one.size)
+        return corrupt(fmt::format("{} is not a report of a failure: it has rank {} of {}", path,
+                                   one.rank, one.size));
     }
     return report;
   } catch (const nlohmann::json::exception& error) {

@@ -38,5 +38,26 @@ TEST(FailureReport, OtherTextIsCorrupt) {
   }
 }
 
+TEST(FailureReport, ATimeThatNoCalendarShowsIsCorrupt) {
+  for (const double time : {-1.0, 1e300}) {
+    const auto parsed = parse_failure_report(encode_failure_report({.wall_seconds = time}), "x");
+    ASSERT_FALSE(parsed.ok()) << time;
+    EXPECT_EQ(parsed.error().kind(), ErrorKind::kCorrupt);
+  }
+}
+
+// A reader goes through all ranks.
+TEST(FailureReport, ARankThatIsNoneIsCorrupt) {
+  FailureReport report{.task = "worker 1", .error = "x", .calls = {{.transport = "TCP"}}};
+  for (const auto& [rank, size] :
+       {std::pair<int64_t, int64_t>(0, int64_t{1} << 60), {2, 2}, {-1, 2}, {0, 0}}) {
+    report.calls.front().rank = rank;
+    report.calls.front().size = size;
+    const auto parsed = parse_failure_report(encode_failure_report(report), "x");
+    ASSERT_FALSE(parsed.ok()) << rank << " of " << size;
+    EXPECT_EQ(parsed.error().kind(), ErrorKind::kCorrupt);
+  }
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1::formats
