@@ -14,10 +14,11 @@
 
 namespace muster::inline v0_1::internal {
 
-void report_failure(const TrainerOptions& options, const std::string& task, int64_t step,
-                    const Error& error) noexcept {
+void report_failure(FileSystem* fs, const std::string& model_dir, const std::string& task,
+                    int64_t step, const Error& error) noexcept {
+  if (model_dir.empty() || error.kind() == ErrorKind::kCancelled) return;
   // A store that does not answer, perhaps the reason of the failure, must not delay the end.
-  if (is_remote(options.model_dir)) return;
+  if (is_remote(model_dir)) return;
   try {
     formats::FailureReport report{.task = task,
                                   .step = step,
@@ -33,14 +34,14 @@ void report_failure(const TrainerOptions& options, const std::string& task, int6
                               .seconds = call.seconds,
                               .failure = call.failure});
     }
-    FileSystem& fs = options.fs != nullptr ? *options.fs : file_systems();
-    const std::string folder = join_path(options.model_dir, "failures");
+    FileSystem& files = fs != nullptr ? *fs : file_systems();
+    const std::string folder = join_path(model_dir, "failures");
     std::string name = task + ".json";
     std::ranges::replace(name, ' ', '-');
-    Status status = fs.make_directories(folder);
+    Status status = files.make_directories(folder);
     if (status.ok()) {
-      status = fs.write_atomically(join_path(folder, name),
-                                   std::string_view(formats::encode_failure_report(report)));
+      status = files.write_atomically(join_path(folder, name),
+                                      std::string_view(formats::encode_failure_report(report)));
     }
     if (!status.ok())
       log::warning("cannot write the report of this failure: " + status.error().message());

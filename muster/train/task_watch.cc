@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "muster/command/job_dir.h"
 #include "muster/plan/activity.h"
 #include "muster/plan/failure.h"
+#include "muster/train/internal/failure_report.h"
 #include "muster/train/internal/live_task.h"
 #include "muster/train/internal/watchdog.h"
 
@@ -91,6 +93,12 @@ void TaskWatch::tell(int64_t last_step) {
 
 void TaskWatch::end(const Error* error) noexcept {
   watchdog_.reset();
+  if (!std::exchange(ended_, true) && error != nullptr && options_.place.processes > 1) {
+    int64_t step = 0;
+    for (const plan::ActivityNow& one : plan::activities())
+      if (one.run == run_) step = std::max(step, one.step);
+    internal::report_failure(options_.fs, folder_->path, options_.place.name(), step, *error);
+  }
   if (live_ != nullptr) live_->end(error);
 }
 

@@ -55,7 +55,9 @@ class MUSTER_PART_EXPORT TaskWatch {
   void begin(bool trains);
   // At which step the run ends; below 0: unknown.
   void tell(int64_t last_step);
-  // The run is over: `error` is nullptr when it ended well.
+  // The run is over: `error` is nullptr when it ended well. If one of several processes fails, a
+  // report of it is in the folder "failures" of the run's folder afterwards
+  // (formats/failure_report.h). Later calls change nothing.
   void end(const Error* error) noexcept;
 
  private:
@@ -66,7 +68,7 @@ class MUSTER_PART_EXPORT TaskWatch {
   struct Folder;
   const std::shared_ptr<Folder> folder_;
   const bool asked_;  // MUSTER_LIVE_DIR is set
-  bool begun_ = false;
+  bool begun_ = false, ended_ = false;
   std::unique_ptr<internal::LiveTask> live_;
   std::unique_ptr<internal::Watchdog> watchdog_;
 };

@@ -145,9 +145,8 @@ class Run final : public RunCourse {
     saved = std::max(saved, saves_.marks().saved_step);
   }
   void on_error(const Error& error) noexcept {
-    const bool failed = error.kind() != ErrorKind::kCancelled;
-    if (failed && replica_.place().processes > 1 && speaks_here() && !options_.model_dir.empty())
-      report_failure(options_, replica_.place().name(), step(), error);
+    if (replica_.place().processes > 1 && speaks_here())
+      report_failure(options_.fs, options_.model_dir, replica_.place().name(), step(), error);
     hooks_.on_error(error);
   }
 

@@ -6,13 +6,14 @@
 #include <string>
 
 #include "muster/base/error.h"
-#include "muster/train/trainer.h"
+#include "muster/base/file_system.h"
 
 namespace muster::inline v0_1::internal {
 
-// Writes model_dir/failures/<task>.json, over that of an earlier failure; nothing in a bucket.
-// `step` is the last one that the task has made. A report that cannot be written is a warning.
-void report_failure(const TrainerOptions& options, const std::string& task, int64_t step,
-                    const Error& error) noexcept;
+// Writes model_dir/failures/<task>.json, over that of an earlier failure; nothing in a bucket, and
+// nothing for a task that was asked to stop. `step` is the last one that the task has made. A
+// report that cannot be written is a warning. `fs`: nullptr for that of the path.
+void report_failure(FileSystem* fs, const std::string& model_dir, const std::string& task,
+                    int64_t step, const Error& error) noexcept;
 
 }  // namespace muster::inline v0_1::internal
