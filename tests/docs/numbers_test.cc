@@ -221,9 +221,9 @@ constexpr Number kNumbers[] = {
      "kPieceBytes = uint64_t{16} << 20;"},
     {"parameter_servers.md", "| `idle_timeout` | 60 s |", "muster/ps/parameter_server.h",
      "idle_timeout{60};"},
-    {"parameter_servers.md", "`rejoin_timeout` (60)", "muster/ps/parameter_server.h",
+    {"parameter_servers.md", "`rejoin_timeout` (60 s)", "muster/ps/parameter_server.h",
      "rejoin_timeout{60};"},
-    {"parameter_servers.md", "`restart_timeout` (300)", "muster/ps/parameter_server.h",
+    {"parameter_servers.md", "`restart_timeout` (300 s)", "muster/ps/parameter_server.h",
      "restart_timeout{300};"},
 
     {"parameter_servers.md", "serves on, for at most 600 s", "muster/ps/server.cc",
