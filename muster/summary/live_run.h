@@ -20,7 +20,7 @@ enum class LiveState { kRunning, kSilent, kEnded, kStopped, kFailed };
 MUSTER_PART_EXPORT std::string_view to_string(LiveState state);
 
 // Whether a task whose file is so many seconds old is silent, if it has not ended.
-MUSTER_PART_EXPORT bool is_silent(const LiveStatus& status, double age);
+bool is_silent(const LiveStatus& status, double age);
 
 // One replica of a task.
 struct LiveReplica {
