@@ -1,5 +1,6 @@
 #include "muster/base/clock.h"
 
+#include <algorithm>
 #include <cmath>
 #include <thread>
 
@@ -27,7 +28,9 @@ constexpr std::chrono::microseconds kPoll{200};
 }  // namespace
 
 Duration from_seconds(double seconds) {
-  return Duration(static_cast<int64_t>(std::llround(seconds * 1e9)));
+  // A limit that never comes, such as an infinite one: a deadline must not overflow with it.
+  constexpr double kMost = 100 * 365.25 * 24 * 3600;
+  return Duration(static_cast<int64_t>(std::llround(std::clamp(seconds, -kMost, kMost) * 1e9)));
 }
 
 bool Clock::wait_for(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,

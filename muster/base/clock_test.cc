@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <thread>
 
 #include "muster/base/await.h"
@@ -30,6 +31,15 @@ TEST(Clock, SecondsRoundTrip) {
   EXPECT_EQ(from_seconds(1.5), 1500ms);
   EXPECT_EQ(from_seconds(-1e-9), -1ns);
   EXPECT_DOUBLE_EQ(to_seconds(2500ms), 2.5);
+}
+
+// Limits that never come, which a deadline must not overflow with.
+TEST(Clock, MoreThanALifetimeIsAHundredYears) {
+  for (const double seconds : {1e10, 1e300, std::numeric_limits<double>::infinity()}) {
+    EXPECT_GT(from_seconds(seconds), 24h * 365 * 99) << seconds;
+    EXPECT_LT(from_seconds(-seconds), -24h * 365 * 99) << seconds;
+    EXPECT_GT(system_clock().now() + from_seconds(seconds), system_clock().now()) << seconds;
+  }
 }
 
 TEST(ManualClock, MovesOnlyWhenTold) {

@@ -81,7 +81,7 @@ class Mirrored : public Strategy {
   }
 
   std::chrono::milliseconds timeout() const {
-    return std::chrono::milliseconds(static_cast<int64_t>(options_.timeout.count() * 1000));
+    return std::chrono::duration_cast<std::chrono::milliseconds>(from_seconds(options_.timeout));
   }
 
   MirroredOptions options_;

@@ -201,7 +201,8 @@ class JoinedCluster final : public ClusterProcessGroup {
         .device = place.device,
         .address = own_host(),
         .group = fmt::format("epoch{}", client_->epoch()),
-        .timeout = std::chrono::milliseconds(static_cast<int64_t>(options_.timeout.count() * 1000)),
+        .timeout =
+            std::chrono::duration_cast<std::chrono::milliseconds>(from_seconds(options_.timeout)),
         .check_failure = [this] { check_connecting(); },
     });
   }
