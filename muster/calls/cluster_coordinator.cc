@@ -415,7 +415,8 @@ class ClusterCoordinator::Impl {
   void look_after_saves() {
     if (!saves_) return;
     guarded_by_run([&] { saves_->look(); });
-    if (host_ == nullptr || start_.cancelled() || !replica_->run().save_wanted()) return;
+    if (host_ == nullptr || start_.cancelled() || saves_->is_writing()) return;
+    if (!replica_->run().save_wanted()) return;
     take_state();
     guarded_by_run([&] { saves_->save_for_server(); });
   }

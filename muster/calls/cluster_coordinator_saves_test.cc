@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "muster/base/await.h"
@@ -33,11 +36,12 @@ using Chief = std::function<void(ClusterCoordinator&, const Program&)>;
 
 // A chief, a worker and two servers. The run makes ten steps, then the server `stopped` is asked to
 // stop, and the chief calls `waits`. Returns how the tasks have ended, servers last.
-std::vector<Error> stop_server(int stopped, const std::string& model_dir, const Chief& waits) {
+std::vector<Error> stop_server(int stopped, const std::string& model_dir, const Chief& waits,
+                               Seconds beat = Seconds(0.1)) {
   constexpr int kChief = 0, kTasks = 4, kFirstServer = 2, kSteps = 10;
   const LocalCluster cluster(kFirstServer, /*chief=*/true, kTasks - kFirstServer);
   const auto strategy =
-      parameter_server({.heartbeat_interval = Seconds(0.1), .restart_timeout = Seconds(2)});
+      parameter_server({.heartbeat_interval = beat, .restart_timeout = Seconds(2)});
   std::atomic<bool> asked = false;
   std::vector<Error> ends(kTasks, Error(ErrorKind::kInternal, ""));
   muster::testing::run_ranks(kTasks, [&](int task) {
@@ -94,6 +98,30 @@ TEST(CoordinatorSaves, AProgramThatOnlyAsksWhetherCallsHaveEndedSavesToo) {
     coordinator.join();
   });
   expect_saved(model_dir);
+}
+
+// The server asks every second, also while the checkpoint that it waits for is being written.
+TEST(CoordinatorSaves, AServerThatAsksAgainMeanwhileGetsOneCheckpoint) {
+  memory_store().clear();
+  const auto waited = std::make_shared<std::atomic<bool>>(false);
+  memory_store().on_request([waited](int64_t, const std::string& path) {
+    constexpr auto kUntilItAsksAgain = std::chrono::milliseconds(2500);
+    if (path.find("/model.ckpt-") == std::string::npos || waited->exchange(true)) return;
+    // Long enough for the server to ask again, and for the chief to hear of it.
+    std::this_thread::sleep_for(kUntilItAsksAgain);
+  });
+  ::testing::internal::CaptureStderr();
+  // The last answer to a heartbeat is older than the checkpoint for a while.
+  stop_server(
+      0, "mem://asks/again",
+      [](ClusterCoordinator& coordinator, const Program&) { coordinator.join(); }, Seconds(1));
+  log::flush();
+  const std::string told = ::testing::internal::GetCapturedStderr();
+  memory_store().on_request({});
+  memory_store().clear();
+  const std::string saved = "for a server that was asked to stop";
+  EXPECT_THAT(told, HasSubstr(saved));
+  EXPECT_EQ(told.find(saved), told.rfind(saved)) << told;
 }
 
 // In time for the deadline of run_ranks(), which is shorter than the longest wait of a server.

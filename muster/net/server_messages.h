@@ -251,10 +251,11 @@ struct Resolve {
   static auto fields(auto& m) { return std::tie(m.rank, m.ticket, m.gone); }
 };
 
-// Whether a server has to stop, and waits for a checkpoint; only the chief hears of it.
+// The commits of the checkpoint that a server waits for before it stops, until the chief has said
+// that it is written; only the chief hears of it.
 struct Beaten {
-  bool save_wanted = false;
-  static auto fields(auto& m) { return std::tie(m.save_wanted); }
+  std::optional<int64_t> wanted{};
+  static auto fields(auto& m) { return std::tie(m.wanted); }
 };
 // The worker lives. The chief also says whether the run saves at all, and how many commits the last
 // checkpoint holds that it has written; nothing where servers must not leave for it.

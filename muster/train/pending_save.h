@@ -46,6 +46,9 @@ class MUSTER_PART_EXPORT PendingSave {
   bool patient() const { return patient_; }
   // Whether a save has begun that the replicas have not settled.
   bool any() const { return any_; }
+  // Whether a thread writes, or nobody has handled its result; false on replicas that are not the
+  // chief.
+  bool is_writing() const { return writer_ != nullptr; }
   // Whether the thread has ended, and nobody has handled the result.
   bool is_done() const { return writer_ != nullptr && writer_->is_done(); }
   // If the thread has ended, handles the result: calls `saved`, or throws the error unless

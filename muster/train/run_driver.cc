@@ -67,6 +67,7 @@ RunDriver::End RunDriver::run(const Plan& plan) {
     // It waited for others, and was told to stop meanwhile.
     end_if_told();
     end_steps(end, [&] {
+      saves_.look(engine_.step());
       if (due(wants_to_save())) save({.waits = pace_.save_wanted()});
     });
     if (replica_.is_chief()) end_if_told();

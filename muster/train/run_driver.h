@@ -105,9 +105,11 @@ class MUSTER_PART_EXPORT RunDriver {
     bool waits = false;  // until the checkpoint is written
   };
   void save(const Save& how);
-  // Whether to save the step where the engine is; `agreed`: the chief's clock wanted it.
+  // Whether to save the step where the engine is; `agreed`: the chief's clock wanted it. A save
+  // that a thread writes may be what a server waits for.
   bool due(bool agreed) const {
-    return saves_.due(engine_.step(), agreed) || (saves_.takes_part() && pace_.save_wanted());
+    return saves_.due(engine_.step(), agreed) ||
+           (saves_.takes_part() && !saves_.is_writing() && pace_.save_wanted());
   }
   // Whether this step is not saved; all replicas together, since they settle a save in flight.
   bool lacks();

@@ -62,6 +62,8 @@ void RunSaves::expect(const InFlight& save) {
   kept_->pending_step = save.step;
 }
 
+bool RunSaves::is_writing() const { return kept_->pending.is_writing(); }
+
 CheckpointWriter& RunSaves::writer() { return *kept_->writer; }
 
 CheckpointManager RunSaves::checkpoints() const {

@@ -83,6 +83,8 @@ class MUSTER_PART_EXPORT RunSaves {
   bool wanted_by_clock() const { return timer_.wanted_by_clock(replica_.is_chief()); }
   // Whether this replica is to save after this step; `agreed`: the chief's clock wanted it.
   bool due(int64_t step, bool agreed) const { return takes_part() && timer_.due(step, agreed); }
+  // On the chief: whether a thread writes a save.
+  bool is_writing() const;
   // Whether it takes part, and this step is not saved.
   bool lacks(int64_t step) const { return takes_part() && timer_.saved_step() != step; }
 

@@ -30,6 +30,8 @@ class CoordinatorSaves {
   void save_for_server();
   // Handles a save that the thread has written since. Throws its error.
   void look() { pending_.look(); }
+  // Whether a thread writes a save.
+  bool is_writing() const { return pending_.is_writing(); }
   // Does what ClusterCoordinator::end_saving() says.
   bool settle();
   // The step of the last checkpoint that is there; -1: none.

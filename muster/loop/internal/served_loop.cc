@@ -320,7 +320,8 @@ void ServedLoop::save_last() {
 
 void ServedLoop::save_for_servers() {
   if (!built() || !first().is_chief() || !last_save_ || first().accumulated() > 0) return;
-  if (should_stop() || !run_of(first()).save_wanted()) return;
+  if (should_stop() || replicas_.front()->pending.is_writing()) return;
+  if (!run_of(first()).save_wanted()) return;
   const LastSave last = *last_save_;
   SaveOptions options = last.options;
   options.asynchronous = false;

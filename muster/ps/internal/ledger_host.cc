@@ -104,7 +104,6 @@ ledger::Wanted LedgerHost::answer(const Asker& who, const ledger::WantSave& want
   const Lock lock = enter_run(who);
   if (refused_) return {State::kNever};
   if (saved_ && *saved_ >= wanted.commits) return {State::kSaved};
-  save_wanted_ = true;
   wanted_ = std::max(wanted_.value_or(0), wanted.commits);
   return {State::kWaits};
 }
@@ -129,9 +128,9 @@ ledger::Beaten LedgerHost::answer(const Asker& who, const ledger::Beat& beat) {
   if (who.rank == kChief && wanted_ && is_here(who)) {
     refused_ = !beat.saves;
     saved_ = who.generation == ledger_.generation() ? beat.saved : std::nullopt;
-    if (saved_ && *saved_ >= *wanted_) save_wanted_ = false;
   }
-  return {.save_wanted = save_wanted_ && who.rank == kChief};
+  const bool told = who.rank == kChief && !(saved_ && wanted_ && *saved_ >= *wanted_);
+  return {.wanted = told ? wanted_ : std::nullopt};
 }
 
 Done LedgerHost::answer(const Asker& who, const ledger::Begin& begin) {
@@ -142,7 +141,7 @@ Done LedgerHost::answer(const Asker& who, const ledger::Begin& begin) {
                  .positions = begin.positions},
                 now());
   let_go_ = false;
-  save_wanted_ = refused_ = false;
+  refused_ = false;
   wanted_.reset();
   saved_.reset();
   return {};
@@ -207,7 +206,6 @@ Done LedgerHost::answer(const Asker& who, const ledger::LetGo&) {
 ledger::Cut LedgerHost::answer(const Asker& who, const ledger::Pause&) {
   const Lock lock = enter_part(who);
   ledger_.pause();
-  save_wanted_ = false;
   return {.step = ledger_.step(),
           .commits = ledger_.commits(),
           .positions = ledger_.positions(),

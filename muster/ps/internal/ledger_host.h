@@ -120,8 +120,7 @@ class LedgerHost {
   bool let_go_ = false;  // the chief has saved for the last time
   bool finished_ = false;
   int64_t finished_at_ = 0;        // the step of the run then, as the chief said
-  bool save_wanted_ = false;       // by a server that has to stop; until the next cut
-  std::optional<int64_t> wanted_;  // the most commits that such a server waits for
+  std::optional<int64_t> wanted_;  // the most commits that a server waits for that has to stop
   // As the chief has said since: that it does not save; the commits that its last checkpoint holds.
   bool refused_ = false;
   std::optional<int64_t> saved_;

@@ -172,7 +172,7 @@ void ServerConnections::report(plan::Phase phase, int64_t step) {
 void ServerConnections::note_answer(std::string_view answer) {
   const auto error = net::error_in(answer);
   if (!error) {
-    save_wanted_ = net::decode_answer<ledger::Beaten>(answer).save_wanted;
+    wanted_ = net::decode_answer<ledger::Beaten>(answer).wanted.value_or(-1);
     return;
   }
   const std::lock_guard lock(mutex_);

@@ -119,11 +119,11 @@ class ServerConnections {
   // Calls `work` for all servers at the same time.
   void at_all_servers(const std::function<void(size_t server)>& work) { pool_.run(work); }
 
-  // On the chief: whether a server that has to stop waits for a checkpoint, as the last heartbeat
-  // heard.
-  bool save_wanted() const { return save_wanted_; }
-  // The checkpoint is being made.
-  void forget_save_wanted() { save_wanted_ = false; }
+  // On the chief: the commits of the checkpoint that a server waits for before it stops, as the
+  // last heartbeat heard; -1: none waits.
+  int64_t wanted() const { return wanted_; }
+  // The checkpoint is being made: where that fails, the next heartbeat hears of it again.
+  void forget_wanted() { wanted_ = -1; }
   // What the heartbeats of the chief say from now on: whether the run saves; the commits of a
   // generation that the last written checkpoint holds; and that the run is at its end, for which no
   // server may leave any more.
@@ -180,7 +180,8 @@ class ServerConnections {
   ThreadPool pool_, rows_pool_, saves_pool_;
   std::atomic<plan::Phase> phase_{plan::Phase::kJoining};
   std::atomic<int64_t> step_{-1};
-  std::atomic<bool> save_wanted_{false}, saves_{true}, ends_{false};
+  std::atomic<int64_t> wanted_{-1};
+  std::atomic<bool> saves_{true}, ends_{false};
   mutable std::mutex mutex_;
   bool finished_ = false;  // of the worker's thread: it has said goodbye
   std::optional<Error> failure_;

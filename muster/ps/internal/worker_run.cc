@@ -58,6 +58,7 @@ void WorkerRun::place(distribute::VariableTable& table, FlatParameters& paramete
   const Found found = look_for_state();
   live_ = found.generation > 0;
   generation_ = live_ ? found.generation : found.most + 1;
+  written_at_ = -1;
   transfer_->set_generation(generation_);
   if (live_) {
     ask(0, shards::Compare{model_});
@@ -261,7 +262,8 @@ void WorkerRun::read_weights() {
   transfer_->pull(nullptr);
 }
 
-bool WorkerRun::save_wanted() { return connections_.save_wanted(); }
+// A heartbeat that was on its way when the checkpoint was written does not know of it.
+bool WorkerRun::save_wanted() { return connections_.wanted() > written_at_; }
 
 int64_t WorkerRun::check() {
   await_push();

@@ -83,7 +83,10 @@ class WorkerRun final : public distribute::SharedRun, public distribute::ServedS
   void read_weights() override;
   bool save_wanted() override;
   void set_saves(bool saves) override { connections_.set_saves(saves); }
-  void saved() override { connections_.note_saved({generation_, checkpoint_at_}); }
+  void saved() override {
+    written_at_ = checkpoint_at_;
+    connections_.note_saved({generation_, checkpoint_at_});
+  }
   int64_t check() override;
   bool ended() override;
   int64_t end_steps(End end, const std::function<void(int64_t)>& others_go_on) override;
@@ -191,7 +194,8 @@ class WorkerRun final : public distribute::SharedRun, public distribute::ServedS
   std::optional<TimePoint> told_waiting_;
   uint64_t saves_ = 0;
   int64_t cut_at_ = 0;                 // the commits of the last cut,
-  int64_t checkpoint_at_ = 0;          // and of the last one for a checkpoint
+  int64_t checkpoint_at_ = 0;          // of the last one for a checkpoint,
+  int64_t written_at_ = -1;            // and of the last checkpoint that is written; -1: none
   std::optional<bool> see_model_dir_;  // once it is known
   // [server]: its names for its contents; on the chief.
   std::vector<std::map<std::string, TensorSpec>> held_;

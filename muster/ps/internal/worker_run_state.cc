@@ -130,7 +130,7 @@ distribute::ServedState::Cut WorkerRun::cut(
   check_chief("the state of the run");
   await_push();
   const ledger::Cut paused = ask_ledger(ledger::Pause());
-  connections_.forget_save_wanted();
+  connections_.forget_wanted();
   cut_at_ = paused.commits;
   Cut cut{.step = paused.step, .positions = paused.positions, .ended = paused.ended};
   try {
