@@ -126,6 +126,11 @@ class MUSTER_EXPORT ModelCheckpoint : public Callback {
   bool save(const Logs& logs, bool must, const Monitor& before);
   // Waits for the save that a thread writes.
   void settle();
+  // The same where an error has ended fit(): this process alone. Returns whether it is written, and
+  // logs if not.
+  bool end_save();
+  // The last save has failed: the callback is where it was before.
+  void take_back();
 
   const std::string path_;
   const ModelCheckpointOptions options_;

@@ -325,6 +325,30 @@ TEST_F(AsideCallbacks, AFitThatThrowsWaitsForTheThread) {
   EXPECT_THAT(memory_store().objects(), ::testing::Contains("mem://aside/w-2.safetensors"));
 }
 
+// The second epoch is the best, and is not written, which nobody waits for.
+TEST_F(AsideCallbacks, ASaveThatFailsAfterAnErrorIsLoggedAndIsNotTheBest) {
+  for (const bool again : {false, true}) {
+    memory_store().clear();
+    fail("w-2.", 1);
+    Callbacks killed = best_of({5, 1, 4, 6, 6}, false);
+    std::shared_ptr<Callback> checkpoint = killed.back();
+    killed.push_back(std::make_shared<KilledBefore>(2));
+    ::testing::internal::CaptureStderr();
+    EXPECT_THROW(fit(killed), std::exception);
+    memory_store().set_plan({});
+    if (again) fit({std::make_shared<Told>(std::vector<double>{4, 6}), checkpoint}, 2);
+    killed.clear();
+    checkpoint.reset();
+    const std::string told = ::testing::internal::GetCapturedStderr();
+    const std::string failed = "fit() ended before it could retry";
+    EXPECT_THAT(told, HasSubstr(failed));
+    EXPECT_EQ(told.find(failed), told.rfind(failed)) << told;
+    if (again) {
+      EXPECT_THAT(told, HasSubstr("val_told_loss improved from 5.0000 to 4.0000"));
+    }
+  }
+}
+
 // fit() in another process, which a signal ends in the middle of the second save, or not.
 void fit_until_killed(const std::string& folder, bool killed) {
   struct Limits : Callback {

@@ -40,7 +40,6 @@ ModelCheckpoint::ModelCheckpoint(std::string path, ModelCheckpointOptions option
   check_max_failed_saves(options_.max_failed_saves, "ModelCheckpointOptions.max_failed_saves");
   if (options_.initial_value_threshold) monitor_.set_best(*options_.initial_value_threshold);
 }
-ModelCheckpoint::~ModelCheckpoint() = default;
 
 // A save that a thread writes; and where the callback is if it fails.
 struct ModelCheckpoint::Aside {
@@ -49,7 +48,10 @@ struct ModelCheckpoint::Aside {
   Unsaved unsaved{};
 };
 
+ModelCheckpoint::~ModelCheckpoint() { (void)end_save(); }
+
 void ModelCheckpoint::on_train_begin(const FitInfo& info) {
+  if (aside_ && aside_->file.step && !internal::agree_on_written(model(), end_save())) take_back();
   aside_.reset();
   if (options_.asynchronous.value_or(!info.files_may_be_read)) aside_ = std::make_unique<Aside>();
 }
@@ -102,9 +104,27 @@ void ModelCheckpoint::settle() {
   const bool saved =
       internal::settle_file(model(), aside_->file, *failures_,
                             fmt::format("ModelCheckpoint('{}') at step {}", path_, model().step()));
-  if (saved) return;
+  if (!saved) take_back();
+}
+
+void ModelCheckpoint::take_back() {
   monitor_ = *aside_->before;
   unsaved_ = aside_->unsaved;
+}
+
+bool ModelCheckpoint::end_save() {
+  if (!aside_ || !aside_->file.written.valid()) return true;
+  try {
+    (void)aside_->file.written.get();
+  } catch (const Error& error) {
+    // fit() itself has logged an error that would have ended it.
+    if (failures_->patient()) {
+      log::warning(fmt::format("ModelCheckpoint('{}'): {}; fit() ended before it could retry; {}",
+                               path_, error.message(), error.hint()));
+    }
+    return false;
+  }
+  return true;
 }
 
 bool ModelCheckpoint::save(const Logs& logs, bool must, const Monitor& before) {

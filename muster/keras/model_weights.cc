@@ -55,17 +55,6 @@ std::string misfits(const char* call, const std::string& file, const std::string
                      model, problems.size(), weights, list_lines(problems, kShown, "    "));
 }
 
-// Whether the chief has written; all processes learn it.
-bool agree_on_written(const Model& model, bool written) {
-  const auto failed = internal::ModelAccess::impl(model).strategy().run({.training = false}, [&] {
-    const distribute::ReplicaContext& replica = distribute::ReplicaContext::current();
-    return replica.all_reduce(
-        distribute::ReduceOp::kSum,
-        torch::full({}, replica.replica_id() == 0 && !written ? 1 : 0, at::kLong));
-  });
-  return failed[0].item<int64_t>() == 0;
-}
-
 // The chief writes `content`. All processes meet after it: what it did is done for all of them; or
 // a thread of the chief writes. Returns what save_model() returns.
 bool write_on_chief(Model& model, Checkpoint content,
@@ -99,7 +88,7 @@ bool write_on_chief(Model& model, Checkpoint content,
       in_turn(content);
     }
   }
-  return agree_on_written(model, written);
+  return internal::agree_on_written(model, written);
 }
 
 // What a file needs of the state.
@@ -265,6 +254,16 @@ bool internal::save_model(Model& model, const std::string& path, const FileWay& 
         manager.save(content);
       },
       way);
+}
+
+bool internal::agree_on_written(const Model& model, bool written) {
+  const auto failed = internal::ModelAccess::impl(model).strategy().run({.training = false}, [&] {
+    const distribute::ReplicaContext& replica = distribute::ReplicaContext::current();
+    return replica.all_reduce(
+        distribute::ReduceOp::kSum,
+        torch::full({}, replica.replica_id() == 0 && !written ? 1 : 0, at::kLong));
+  });
+  return failed[0].item<int64_t>() == 0;
 }
 
 bool internal::settle_file(Model& model, FileAside& aside, FailedSaves& failures,

@@ -38,6 +38,9 @@ bool save_weights(Model& model, const std::string& path, const FileWay& way = {}
 // whether it is written. `waiter` is "the save of step 200".
 bool settle_file(Model& model, FileAside& aside, FailedSaves& failures, const std::string& waiter);
 
+// Whether the chief has written, as it says; all processes learn it together.
+bool agree_on_written(const Model& model, bool written);
+
 // Writes the export of the model in this format as the file `path`, on the chief. Throws the errors
 // of Model::export_model() and of the format.
 void export_file(Model& model, const std::string& format, const std::string& path);
