@@ -63,12 +63,26 @@ void Coordinator::tick_until_ended() {
 }
 
 void Coordinator::look_for_ended() {
+  std::erase_if(joining_, [this](const auto& item) {
+    const net::JoinRequest& request = item.second;
+    if (state_.is_connected(request.who)) return true;
+    if (!has_ended(request.process)) return false;
+    state_.process_ended(request.who, {request.rank, request.world_size, request.addresses}, now());
+    note_change();
+    return true;
+  });
   std::erase_if(disconnected_, [this](const net::WatchRequest& request) {
     if (!state_.is_disconnected(request.who)) return true;
     if (!has_ended(request.process)) return false;
     state_.process_ended(request.who);
     return true;
   });
+}
+
+void Coordinator::forget_joining(const plan::Caller& who) {
+  const auto joins = joining_.find(who.task);
+  if (joins != joining_.end() && joins->second.who.incarnation == who.incarnation)
+    joining_.erase(joins);
 }
 
 void Coordinator::end() {
@@ -127,7 +141,12 @@ net::Reply Coordinator::poll(const net::Call& call, double wait_seconds,
 
 net::Reply Coordinator::join(const net::JoinRequest& request, const net::Call& call) {
   net::Reply reply = poll(call, request.wait_seconds, [&] {
-    return state_.join(request.who, request.rank, request.world_size, now(), request.addresses);
+    plan::Verdict verdict =
+        state_.join(request.who, request.rank, request.world_size, now(), request.addresses);
+    const bool comes = verdict.state == State::kWaiting || verdict.state == State::kReady;
+    if (comes && joining_[request.who.task].who.incarnation != request.who.incarnation)
+      joining_[request.who.task] = request;
+    return verdict;
   });
   // The chief's log shows why a task does not join.
   if (reply.verdict.state == State::kRefused) {
@@ -209,6 +228,7 @@ net::Reply Coordinator::store(const net::StoreRequest& request, const net::Call&
 net::Reply Coordinator::fail(const net::FailRequest& request) {
   std::lock_guard lock(mutex_);
   if (request.world_size > 0) {
+    forget_joining(request.who);
     state_.fail_to_join(request.who, {request.rank, request.world_size, request.addresses},
                         request.kind, request.reason, now());
   } else if (request.lost_connection ||
@@ -223,6 +243,7 @@ net::Reply Coordinator::fail(const net::FailRequest& request) {
 
 net::Reply Coordinator::goodbye(const net::GoodbyeRequest& request) {
   std::lock_guard lock(mutex_);
+  forget_joining(request.who);
   if (request.leaving) {
     state_.leave(request.who);
   } else {

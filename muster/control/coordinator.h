@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -72,6 +73,8 @@ class Coordinator : public net::CoordinatorHandler {
   net::Reply wait_for_keys(const net::StoreRequest& request, const net::Call& call);
   // Of those without a connection: which processes are known to have ended.
   void look_for_ended();
+  // The end of this process is no news: it says itself that it goes.
+  void forget_joining(const plan::Caller& who);
 
   const Options options_;
   Clock& clock_;
@@ -79,7 +82,8 @@ class Coordinator : public net::CoordinatorHandler {
   std::condition_variable changed_;  // whatever a waiting call may wait for
   uint64_t changes_ = 0;
   plan::CoordinatorState state_;
-  std::vector<net::WatchRequest> disconnected_;  // and may come back
+  std::vector<net::WatchRequest> disconnected_;      // and may come back
+  std::map<std::string, net::JoinRequest> joining_;  // by task: had no connection yet
   bool ending_ = false;
 };
 

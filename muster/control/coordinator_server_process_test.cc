@@ -19,6 +19,7 @@
 #include "muster/base/clock.h"
 #include "muster/base/error_of.h"
 #include "muster/base/free_ports.h"
+#include "muster/base/process_identity.h"
 #include "muster/control/internal/test_clients.h"
 #include "muster/control/internal/tls_member.h"
 #include "muster/launch/child_process.h"
@@ -56,15 +57,17 @@ int run_member(const std::string& text) {
   return 0;
 }
 
-// A SocketChannel with two things that tests need: beats are counted, and where the coordinator
+// A SocketChannel with two things that tests need: answers are counted, and where the coordinator
 // `hangs` one without an answer takes little real time; the clock is moved by the rest.
 class CountedChannel : public net::CoordinatorChannel {
  public:
-  CountedChannel(const std::string& address, ManualClock& clock, std::atomic<int>& beats,
+  CountedChannel(const std::string& address, ManualClock& clock, std::atomic<int>& answered,
                  const std::atomic<bool>& hangs)
-      : channel_(address), clock_(clock), beats_(beats), hangs_(hangs) {}
+      : channel_(address), clock_(clock), answered_(answered), hangs_(hangs) {}
   Result<net::Reply> join(const net::JoinRequest& request, double timeout) override {
-    return channel_.join(request, timeout);
+    Result<net::Reply> reply = channel_.join(request, timeout);
+    if (reply.ok()) ++answered_;
+    return reply;
   }
   Result<net::Reply> beat(const net::BeatRequest& request, double timeout) override {
     const double real = std::min(timeout, 0.3);
@@ -75,7 +78,7 @@ class CountedChannel : public net::CoordinatorChannel {
     // A coordinator that does not hang is on a busy machine.
     while (late(reply) && !hangs_) reply = channel_.beat(request, real);
     if (late(reply)) clock_.advance(from_seconds(timeout - real));
-    ++beats_;
+    ++answered_;
     return reply;
   }
   Result<net::Reply> declare_model(const net::ModelRequest& request, double timeout) override {
@@ -102,7 +105,7 @@ class CountedChannel : public net::CoordinatorChannel {
  private:
   net::SocketChannel channel_;
   ManualClock& clock_;
-  std::atomic<int>& beats_;
+  std::atomic<int>& answered_;
   const std::atomic<bool>& hangs_;
 };
 
@@ -206,6 +209,77 @@ TEST_P(Struck, TheChiefProcessIsNamedByTheWorker) {
                       address),
             HasSubstr(GetParam() == SIGSTOP ? "no heartbeat" : "its process has ended")));
   EXPECT_EQ(error_of([&] { worker->barrier("step"); }).kind(), ErrorKind::kPeerLost);
+}
+
+// Silence and a closed connection mean nothing here: the end of the process does.
+ServerOptions patient_server(int tasks) {
+  ServerOptions options = test_server_options(tasks);
+  options.group.heartbeat_timeout = options.group.reconnect_timeout = 1e6;
+  return options;
+}
+
+TEST(KilledInJoin, AWaitingWorkerIsNamedAtOnce) {
+  const CoordinatorServer server(patient_server(4));
+  launch::ChildProcess victim = start_member(server.address(), 1, 4);
+  auto chief = std::async(std::launch::async, [&] {
+    return error_of([&] { CoordinatorClient::join(test_join_options(server.address(), 0, 4)); });
+  });
+  // The third task hears that the fourth is missing, and no other.
+  net::SocketChannel third(server.address());
+  await([&] {
+    const auto reply = third.join({.who = {task_of(2), 1}, .rank = 2, .world_size = 4}, kAnswer);
+    return reply.ok() && reply.value().verdict.missing.size() == 1;
+  });
+  victim.signal(SIGKILL);
+  const Error error = chief.get();
+  EXPECT_EQ(error.kind(), ErrorKind::kPeerLost);
+  EXPECT_THAT(error.message(), AllOf(HasSubstr("worker 0"), HasSubstr("its process has ended")));
+}
+
+TEST(KilledInJoin, TheChiefIsNamedAtOnceByAWorkerThatWaits) {
+  const std::string address = fmt::format("127.0.0.1:{}", free_port());
+  launch::ChildProcess chief = start_member(address, 0, 4);
+  ManualClock unused;
+  std::atomic<int> answered = 0;
+  const std::atomic<bool> hangs = false;
+  auto worker = std::async(std::launch::async, [&] {
+    JoinOptions options = test_join_options(address, 1, 4);
+    options.connect = [&](const std::string& to) {
+      return std::make_unique<CountedChannel>(to, unused, answered, hangs);
+    };
+    return error_of([&] { CoordinatorClient::join(options); });
+  });
+  // It knows the chief's process now.
+  await([&] { return answered > 0; });
+  chief.signal(SIGKILL);
+  const Error error = worker.get();
+  EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+  EXPECT_THAT(error.message(), HasSubstr("chief was lost while worker 0 waited to join its group: "
+                                         "its process has ended"));
+}
+
+TEST(KilledInJoin, AMemberThatHasNotHeardOfTheGroupIsNamedAtOnce) {
+  const CoordinatorServer server(patient_server(2));
+  launch::ChildProcess victim({.argv = {"sleep", "600"}, .dies_with_parent = true});
+  auto joining = std::async(std::launch::async, [&] {
+    return CoordinatorClient::join(test_join_options(server.address(), 0, 2));
+  });
+  net::SocketChannel channel(server.address());
+  await([&] {
+    const auto reply = channel.join({.who = {task_of(1), 1},
+                                     .rank = 1,
+                                     .world_size = 2,
+                                     .process = {own_process().space, victim.pid()}},
+                                    kAnswer);
+    return reply.ok() && reply.value().verdict.state == plan::Verdict::State::kReady;
+  });
+  const Client chief = joining.get();
+  Heard heard(*chief);
+  victim.signal(SIGKILL);
+  const std::optional<Failure> failure = heard.wait();
+  ASSERT_TRUE(failure);
+  EXPECT_THAT(failure->describe(),
+              AllOf(HasSubstr("worker 0 was lost"), HasSubstr("its process has ended")));
 }
 
 INSTANTIATE_TEST_SUITE_P(Signals, Struck, testing::Values(SIGKILL, SIGSTOP), [](const auto& info) {

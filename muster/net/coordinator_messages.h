@@ -28,8 +28,10 @@ struct JoinRequest {
   int world_size = 0;
   std::vector<std::string> addresses = {};  // of the group in rank order, where the task knows them
   double wait_seconds = 0;                  // hold the call for at most so long
+  ProcessIdentity process = {};             // of the task
   static auto fields(auto& m) {
-    return std::tie(m.who, m.rank, m.world_size, m.addresses, m.wait_seconds);
+    return std::tie(m.who, m.rank, m.world_size, m.addresses, m.wait_seconds, m.process.space,
+                    m.process.process);
   }
 };
 
@@ -117,7 +119,7 @@ struct Reply {
   bool all_done = false;
   std::vector<std::string> values{};  // of store requests
   int64_t number = 0;
-  ProcessIdentity process{};  // of the coordinator, of a task that has joined
+  ProcessIdentity process{};  // of the coordinator, in the answer to a join
   static auto fields(auto& m) {
     return std::tie(m.verdict, m.epoch, m.all_done, m.values, m.number, m.process.space,
                     m.process.process);

@@ -45,7 +45,7 @@ struct Answers {
 
   Reply operator()(const JoinRequest& request) const {
     Reply reply = handler.join(request, call);
-    if (reply.verdict.state == plan::Verdict::State::kReady) reply.process = own_process();
+    reply.process = own_process();
     return reply;
   }
   Reply operator()(const BeatRequest& request) const { return handler.beat(request); }

@@ -108,8 +108,11 @@ class CoordinatorState {
   void disconnected(const Caller& caller, double now);
   // Whether the caller is here, had a connection, and has none.
   bool is_disconnected(const Caller& caller) const;
-  // The caller's process is known to have ended: it is lost, unless it has left.
+  bool is_connected(const Caller& caller) const;
+  // The caller's process is known to have ended: it is lost, unless it has left. One that has not
+  // joined yet will not, as fail_to_join() says.
   void process_ended(const Caller& caller);
+  void process_ended(const Caller& caller, const Seat& seat, double now);
   // How many members have one: of these, a killed process is noticed at once.
   int connections() const;
   // Finds lost and stuck members. Call a few times per heartbeat_timeout; after a long gap (this

@@ -38,6 +38,17 @@ void CoordinatorState::process_ended(const Caller& caller) {
   if (const auto lost = members_.lose(caller, "its process has ended")) record_lost(*lost);
 }
 
+bool CoordinatorState::is_connected(const Caller& caller) const {
+  const Membership::Member* member = members_.find(caller);
+  return member != nullptr && member->connections > 0;
+}
+
+void CoordinatorState::process_ended(const Caller& caller, const Seat& seat, double now) {
+  if (members_.find(caller) != nullptr) return process_ended(caller);
+  abandon_join(caller);
+  fail_to_join(caller, seat, ErrorKind::kPeerLost, "its process has ended", now);
+}
+
 void CoordinatorState::record_lost(const Failure& lost) {
   record(lost.task, lost.kind, lost.reason);
   if (const int rank = rank_of(lost.task); rank >= 0) watch_.remove(rank);

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "muster/base/log.h"
+#include "muster/base/process_identity.h"
 #include "muster/control/coordinator_client.h"
 #include "muster/control/internal/coordinator_watch.h"
 #include "muster/control/internal/missing.h"
@@ -83,7 +84,8 @@ class Joining {
                                                .rank = options_.rank,
                                                .world_size = options_.world_size,
                                                .addresses = options_.addresses,
-                                               .wait_seconds = wait},
+                                               .wait_seconds = wait,
+                                               .process = own_process()},
                                               wait + kAnswerTimeout);
     reached_ = reply.ok();
     if (reached_) {
@@ -95,11 +97,9 @@ class Joining {
       note_unreached(reply.error());
       return std::nullopt;
     }
+    coordinator_ = std::move(reply.value().process);
     const plan::Verdict& verdict = reply.value().verdict;
-    if (verdict.state == State::kReady) {
-      coordinator_ = std::move(reply.value().process);
-      return reply.value().epoch;
-    }
+    if (verdict.state == State::kReady) return reply.value().epoch;
     if (verdict.state == State::kRefused) throw *verdict.refusal;
     if (verdict.state == State::kFailed && !told_to_stop()) throw to_error(*verdict.failure);
     missing_ = describe(verdict.missing);
@@ -145,19 +145,24 @@ class Joining {
   }
 
   void check_lost() const {
+    // Where tasks have met before, check_ended() says what such an end means.
+    if (closed_since_ && !options_.again && has_ended(coordinator_))
+      throw lost("its process has ended");
     if (!options_.lost_timeout || !answered_at_) return;
     const bool silent = waited() - *answered_at_ >= *options_.lost_timeout;
     // As for members of a group: a process that has ended refuses connections at once.
     const bool closed = closed_since_ && waited() - *closed_since_ >= options_.reconnect_timeout;
     if (!silent && !closed) return;
-    throw Error(
-        ErrorKind::kUnavailable,
-        fmt::format("{} was lost while {} waited to join its group: no answer from {} for "
-                    "{:.1f} s",
-                    plan::readable_task(options_.coordinator_task),
-                    plan::readable_task(options_.task), options_.address, waited() - *answered_at_),
-        fmt::format("see the output of {} for the cause",
-                    plan::readable_task(options_.coordinator_task)));
+    throw lost(
+        fmt::format("no answer from {} for {:.1f} s", options_.address, waited() - *answered_at_));
+  }
+
+  Error lost(const std::string& why) const {
+    const std::string coordinator = plan::readable_task(options_.coordinator_task);
+    return Error(ErrorKind::kUnavailable,
+                 fmt::format("{} was lost while {} waited to join its group: {}", coordinator,
+                             plan::readable_task(options_.task), why),
+                 fmt::format("see the output of {} for the cause", coordinator));
   }
 
   // One that has ended makes no call any more: the others, too, learn that from the coordinator.
