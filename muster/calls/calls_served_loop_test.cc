@@ -249,29 +249,32 @@ TEST(ServedLoop, AChiefThatIsAskedToStopSavesAndEndsTheRun) {
   EXPECT_TRUE(CheckpointManager(model_dir).latest().has_value());
 }
 
-// The program itself saves after the first step only.
+// The program itself saves after the first step only; or never, and its scope has a directory.
 TEST(ServedLoop, TheChiefSavesForAServerThatIsAskedToStop) {
-  TempDirectory directory;
-  const std::string model_dir = directory / "model";
-  constexpr int64_t kStruck = 10;
-  std::atomic<int64_t> made = 0;
-  run_cluster(
-      {.servers_options = {.heartbeat_interval = Seconds(0.1), .restart_timeout = Seconds(0.2)},
-       .cancelled = [&](int rank) { return rank < 0 && made >= kStruck; }},
-      [&](const Task& task) {
-        const auto saves = [&] {
-          if (++made == 1) task.scope.save(model_dir);
-        };
-        const auto all = [&] {
-          (void)Regression().train(task, points(80).batch(8), 1'000'000, saves);
-        };
-        const Error end = error_of(all);
-        EXPECT_EQ(end.kind(), task.rank < 0 ? ErrorKind::kCancelled : ErrorKind::kPeerLost)
-            << end.what();
-      });
-  const auto newest = CheckpointManager(model_dir).load_latest();
-  ASSERT_TRUE(newest.has_value());
-  EXPECT_GE(newest->checkpoint.global_step, kStruck);
+  for (const bool saved_before : {true, false}) {
+    TempDirectory directory;
+    const std::string model_dir = directory / "model";
+    constexpr int64_t kStruck = 10;
+    std::atomic<int64_t> made = 0;
+    run_cluster(
+        {.servers_options = {.heartbeat_interval = Seconds(0.1), .restart_timeout = Seconds(0.2)},
+         .scope = {.model_dir = saved_before ? "" : model_dir},
+         .cancelled = [&](int rank) { return rank < 0 && made >= kStruck; }},
+        [&](const Task& task) {
+          const auto saves = [&] {
+            if (++made == 1 && saved_before) task.scope.save(model_dir);
+          };
+          const auto all = [&] {
+            (void)Regression().train(task, points(80).batch(8), 1'000'000, saves);
+          };
+          const Error end = error_of(all);
+          EXPECT_EQ(end.kind(), task.rank < 0 ? ErrorKind::kCancelled : ErrorKind::kPeerLost)
+              << end.what();
+        });
+    const auto newest = CheckpointManager(model_dir).load_latest();
+    ASSERT_TRUE(newest.has_value());
+    EXPECT_GE(newest->checkpoint.global_step, kStruck);
+  }
 }
 
 TEST(ServedLoop, AServerDoesNotWaitForALoopThatSavesNowhere) {

@@ -69,7 +69,7 @@ bool CoordinatorSaves::settle() {
   if (!pending_.any()) return last_is_there_;
   last_is_there_ = false;
   const auto there = pending_.settle(
-      replica_.replica(), fmt::format("the coordinator at step {}", replica_.engine().step()));
+      replica_.replica(), fmt::format("the coordinator, after step {},", replica_.engine().step()));
   return last_is_there_ = there.value_or(false);
 }
 

@@ -158,7 +158,7 @@ bool Loop::settle_save() {
   each("Scope::save()", [&](Replica& replica, size_t local) {
     replica.group().report(Phase::kSaving, step_);
     const auto mine =
-        replicas_[local]->pending.settle(replica, fmt::format("the loop at step {}", step_));
+        replicas_[local]->pending.settle(replica, fmt::format("the loop, after step {},", step_));
     if (local == 0) settled_ = mine.value_or(true);
     replica.group().report(Phase::kEvaluating, step_);
   });

@@ -294,9 +294,16 @@ Saved ServedLoop::save(const std::string& model_dir, const SaveOptions& options,
   return made;
 }
 
-// Before the program saves for the first time, a server waits for that.
 void ServedLoop::tell_where_saves_go() const {
-  run_of(first()).set_saves(last_save_ || !restore_dir_.empty() || !options_.model_dir.empty());
+  run_of(first()).set_saves(how_to_save().has_value());
+}
+
+std::optional<ServedLoop::LastSave> ServedLoop::how_to_save() const {
+  if (last_save_) return last_save_;
+  const std::string& directory = options_.model_dir.empty() ? restore_dir_ : options_.model_dir;
+  if (directory.empty()) return std::nullopt;
+  // How many checkpoints the program keeps, it has not said.
+  return LastSave{directory, {.keep_checkpoint_max = 0, .notes = first_engine().restored_notes()}};
 }
 
 void ServedLoop::save_last() {
@@ -304,11 +311,7 @@ void ServedLoop::save_last() {
   const bool made = checkpoint.empty() || step_ > checkpoint_step(checkpoint);
   // The model was built without a batch.
   const bool unseen = built() && called_ != Called::kToTrain;
-  if (unseen && made && !last_save_ && !restore_dir_.empty()) {
-    // How many checkpoints the program keeps, it has not said.
-    last_save_ = {options_.model_dir.empty() ? restore_dir_ : options_.model_dir,
-                  {.keep_checkpoint_max = 0, .notes = first_engine().restored_notes()}};
-  }
+  if (unseen && made && !restore_dir_.empty()) last_save_ = how_to_save();
   if (!built() || !last_save_) return;
   (void)settle_save();
   if (saved_step_ == step_) return;
@@ -319,13 +322,15 @@ void ServedLoop::save_last() {
 }
 
 void ServedLoop::save_for_servers() {
-  if (!built() || !first().is_chief() || !last_save_ || first().accumulated() > 0) return;
+  if (!built() || !first().is_chief() || first().accumulated() > 0) return;
   if (should_stop() || replicas_.front()->pending.is_writing()) return;
   if (!run_of(first()).save_wanted()) return;
-  const LastSave last = *last_save_;
-  SaveOptions options = last.options;
+  const auto how = how_to_save();
+  if (!how) return;
+  const auto last = last_save_;
+  SaveOptions options = how->options;
   options.asynchronous = false;
-  const bool saved = save(last.model_dir, options, {}).saved;
+  const bool saved = save(how->model_dir, options, {}).saved;
   last_save_ = last;
   if (!saved) return;
   log::info(fmt::format("saved at step {} for a server that was asked to stop", step_));

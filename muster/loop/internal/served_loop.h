@@ -67,7 +67,7 @@ class ServedLoop final : public Loop {
   // The chief saves what was made since the program saved last, where it does; one that had no
   // batch, where it restored from.
   void save_last();
-  // The chief saves as the program saved last, if a server that was asked to stop waits for it.
+  // The chief saves, if a server that was asked to stop waits for it.
   void save_for_servers();
   // Whether the chief knows of a directory for checkpoints: else servers that have to stop need not
   // wait for one.
@@ -84,6 +84,9 @@ class ServedLoop final : public Loop {
     SaveOptions options{};
   };
   std::optional<LastSave> last_save_;
+  // As the program saved last; before it has saved, to the directory that the scope was given or
+  // that it restored from. Nothing without one.
+  std::optional<LastSave> how_to_save() const;
   // Where the run is, as find_place() has found it.
   enum class Place {
     kUnknown,
