@@ -320,7 +320,14 @@ class LocalFileSystem : public FileSystem {
     }
     if (::mkdir(trimmed.c_str(), 0777) != 0) {
       if (errno != EEXIST) return file_error(errno, "cannot make the directory", trimmed);
-      return {};
+      std::error_code no_link;
+      const auto target = std::filesystem::read_symlink(trimmed, no_link);
+      // Another process may have made it meanwhile.
+      if (no_link || ::stat(trimmed.c_str(), &status) == 0) return {};
+      return invalid_argument("cannot make the directory '" + path +
+                                  "': it is a symbolic link to '" + target.string() +
+                                  "', which does not exist",
+                              "make the folder that the link names, or remove the link");
     }
     return sync_directory(parent);
   }

@@ -173,6 +173,11 @@ TEST(FileSystem, DirectoriesAndRemoval) {
   EXPECT_EQ(files.read_file(temp / "kept/file").value(), "1");
   files.write_atomically(temp / "file", "1").value();
   EXPECT_EQ(files.make_directories(temp / "file").error().kind(), ErrorKind::kInvalidArgument);
+  std::filesystem::create_symlink(temp / "nowhere", temp / "link");
+  EXPECT_THAT(files.make_directories(temp / "link").error().message(),
+              HasSubstr("it is a symbolic link to '" + (temp / "nowhere") + "', which does not"));
+  std::filesystem::create_directory(temp / "nowhere");
+  EXPECT_TRUE(files.make_directories(temp / "link/inside").ok());
   EXPECT_EQ(files.make_directories(temp / "file").error().hint(),
             "name a folder, or a path that does not exist yet");
 }
