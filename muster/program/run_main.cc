@@ -22,6 +22,7 @@
 #include "muster/base/strings.h"
 #include "muster/base/terminal.h"
 #include "muster/base/thread_count.h"
+#include "muster/cluster/elastic.h"
 #include "muster/command/command_line.h"
 #include "muster/command/job_dir.h"
 #include "muster/distribute/start_failure.h"
@@ -30,6 +31,7 @@
 #include "muster/tensor/threads.h"
 #include "muster/train/late_error.h"
 #include "muster/train/stop_signal.h"
+#include "muster/train/task_watch.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -188,8 +190,10 @@ int run_main(int argc, char** argv, const std::function<void(const Flags&)>& pro
     if (!job_dir.empty() && model_dir->count() == 0) flags.model_dir = job_dir;
     command::set_job_dir(job_dir_of(model_dir, flags, options));
     if (!log_format.empty()) log::set_format(log::parse_format(log_format));
-    // Before anything is read or made; an Estimator would say it later.
+    // Before anything is read or made, and whatever the program reads of them later.
     (void)threads_asked_for(Environment::process());
+    (void)cluster::min_workers(Environment::process(), /*source=*/"");
+    check_watch_variables();
     if (const auto code = start_node({argv, argv + argc})) return *code;
     spin_briefly();
     install_stop_handlers();

@@ -325,15 +325,18 @@ TEST(RunMainTest, WrongFlagsEndWithTwoBeforeTheProgramRuns) {
   }
 }
 
-TEST(RunMainTest, AThreadCountThatIsNoneEndsItBeforeAnythingStarts) {
-  const char* before = std::getenv("MUSTER_THREADS");
-  const std::string kept = before == nullptr ? "" : before;
-  ::setenv("MUSTER_THREADS", "x", 1);
-  const Outcome outcome = run({});
-  ::setenv("MUSTER_THREADS", kept.c_str(), 1);
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_FALSE(outcome.called);
-  EXPECT_THAT(outcome.err, HasSubstr("MUSTER_THREADS is 'x', not a positive whole number"));
+TEST(RunMainTest, AVariableThatIsNoNumberEndsItBeforeAnythingStarts) {
+  for (const std::string name :
+       {"MUSTER_THREADS", "MUSTER_MIN_WORKERS", "MUSTER_WATCHDOG_SECONDS", "MUSTER_LIVE_SECONDS"}) {
+    const char* before = std::getenv(name.c_str());
+    const std::string kept = before == nullptr ? "" : before;
+    ::setenv(name.c_str(), "x", 1);
+    const Outcome outcome = run({});
+    ::setenv(name.c_str(), kept.c_str(), 1);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_FALSE(outcome.called);
+    EXPECT_THAT(outcome.err, HasSubstr(name + " is 'x'"));
+  }
 }
 
 TEST(RunMainTest, OnlyTheSharedFlagsAProgramUsesAreItsFlags) {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
@@ -19,8 +18,10 @@
 #include <vector>
 
 #include "muster/base/environment.h"
+#include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/base/recent_log.h"
+#include "muster/base/strings.h"
 #include "muster/base/uri.h"
 #include "muster/collectives/collective_history.h"
 #include "muster/files/file_systems.h"
@@ -171,11 +172,13 @@ std::string live_run_name(const std::string& model_dir, const distribute::Replic
 }
 
 double seconds_of(const char* variable, double default_seconds) {
+  constexpr double kMost = 1e6;
   const std::string text = Environment::process().get_or(variable, "");
-  double seconds = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  const bool number = error == std::errc() && end == text.data() + text.size();
-  return number && seconds >= 0 && seconds < 1e6 ? seconds : default_seconds;
+  if (text.empty()) return default_seconds;
+  const std::optional<double> seconds = parse_double(text);
+  if (seconds && *seconds >= 0 && *seconds <= kMost) return *seconds;
+  throw invalid_argument(fmt::format("{} is '{}'", variable, text),
+                         fmt::format("write seconds, from 0 to {}", kMost));
 }
 
 LiveTask::LiveTask(LiveTaskOptions options, const distribute::ReplicaPlace& place)

@@ -104,6 +104,11 @@ void TaskWatch::end(const Error* error) noexcept {
 
 double watchdog_seconds() { return seconds_of("MUSTER_WATCHDOG_SECONDS", 30); }
 
+void check_watch_variables() {
+  (void)watchdog_seconds();
+  (void)live_seconds();
+}
+
 void serve_in_view(const distribute::Strategy& strategy, const distribute::StartOptions& start,
                    const distribute::BuildModel& build, const std::string& folder) {
   TaskWatch watch({.place = {.process = -1,

@@ -73,9 +73,12 @@ class MUSTER_PART_EXPORT TaskWatch {
   std::unique_ptr<internal::Watchdog> watchdog_;
 };
 
-// Seconds of a watchdog where no RunConfig says it: MUSTER_WATCHDOG_SECONDS; 30 by default, and
-// where it is no number that is at least 0.
+// Seconds of a watchdog where no RunConfig says it: MUSTER_WATCHDOG_SECONDS; 30 by default. Throws
+// InvalidArgument for what is not a number of seconds.
 MUSTER_PART_EXPORT double watchdog_seconds();
+// Throws InvalidArgument where MUSTER_WATCHDOG_SECONDS or MUSTER_LIVE_SECONDS is not a number of
+// seconds.
+void check_watch_variables();
 
 // Strategy::serve(), which people see meanwhile: in `folder`, or where that is empty, in one of
 // TaskWatch's and last in `start.model_dir`.

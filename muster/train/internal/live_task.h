@@ -30,8 +30,8 @@ struct LiveTaskOptions {
   std::string run{};       // of the records that it shows; empty: live_run_name()
 };
 
-// Seconds that a variable of the environment says; the default where it is no number that is at
-// least 0.
+// Seconds that a variable of the environment says; the default where it is not set or empty. Throws
+// InvalidArgument for another text than a number from 0 to a million.
 double seconds_of(const char* variable, double default_seconds);
 // Seconds between two files: MUSTER_LIVE_SECONDS; 1 by default.
 inline Seconds live_seconds() { return Seconds(seconds_of("MUSTER_LIVE_SECONDS", 1)); }
