@@ -10,12 +10,12 @@
 #include <string>
 
 #include "apps/board/board_flags.h"
+#include "apps/muster/report_error.h"
 #include "muster/base/error.h"
 #include "muster/base/foreign_error.h"
 #include "muster/base/last_words.h"
 #include "muster/base/log.h"
 #include "muster/base/missing_file.h"
-#include "muster/base/printable.h"
 #include "muster/base/secret.h"
 #include "muster/base/strings.h"
 #include "muster/base/terminal.h"
@@ -114,10 +114,7 @@ int run(const BoardFlags& flags) {
 }
 
 int report(const Error& error) {
-  std::string text = fmt::format("error: {}\n", error.message());
-  for (const std::string& cause : error.causes()) text += fmt::format("  caused by: {}\n", cause);
-  if (!error.hint().empty()) text += fmt::format("hint: {}\n", error.hint());
-  fputs(printable_lines(text).c_str(), stderr);
+  (void)report_error(error);
   return 2;
 }
 

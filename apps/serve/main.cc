@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "apps/muster/report_error.h"
 #include "apps/serve/servable_model.h"
 #include "apps/serve/serve_flags.h"
 #include "muster/base/error.h"
@@ -18,7 +19,6 @@
 #include "muster/base/last_words.h"
 #include "muster/base/log.h"
 #include "muster/base/missing_file.h"
-#include "muster/base/printable.h"
 #include "muster/base/terminal.h"
 #include "muster/cluster/address.h"
 #include "muster/command/command_line.h"
@@ -150,11 +150,9 @@ int run(const ServeFlags& flags) {
 }
 
 int report(const Error& error) {
-  std::string text = fmt::format("error: {}\n", error.message());
-  for (const std::string& cause : error.causes()) text += fmt::format("  caused by: {}\n", cause);
-  if (!error.hint().empty()) text += fmt::format("hint: {}\n", error.hint());
-  fputs(printable_lines(text).c_str(), stderr);
-  return 2;  // what runs answers its errors to clients: this one kept it from beginning
+  // What runs answers its errors to clients: this one kept it from beginning.
+  (void)report_error(error);
+  return 2;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "apps/muster/report_error.h"
 #include "apps/sim/scenarios.h"
 #include "apps/sim/seed_search.h"
 #include "apps/sim/sim_flags.h"
@@ -87,7 +88,6 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   } catch (const muster::Error& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return muster::exit_code(error.kind());
+    return muster::app::report_error(error);
   }
 }

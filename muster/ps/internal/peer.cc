@@ -55,7 +55,12 @@ void naming_who_is_lost(const Peer& peer, const std::function<void()>& work) {
   } catch (const Error& error) {
     if (peer.cause) peer.cause();
     if (error.kind() != ErrorKind::kPeerLost && error.kind() != ErrorKind::kTimeout) throw;
-    throw Error(ErrorKind::kPeerLost, fmt::format("{} was lost: {}", peer.name, error.message()),
+    // The connection says "lost ps 0" itself.
+    const std::string& why = error.message();
+    const std::string lost = "lost " + peer.name;
+    throw Error(ErrorKind::kPeerLost,
+                fmt::format("{} was lost{}", peer.name,
+                            why.starts_with(lost) ? why.substr(lost.size()) : ": " + why),
                 error.hint());
   }
 }
