@@ -172,6 +172,16 @@ TEST_F(SuperviseTest, ATaskThatHangsIsTheRootCauseOfThoseThatLostItOrWaited) {
                                      "after the others"));
 }
 
+// As after its connections were cut: it says so itself.
+TEST_F(SuperviseTest, TheTaskThatMostOfThemBlameIsTheRootCause) {
+  const std::string lost = "echo 'E 12:03:45 PeerLost: worker 1 was lost' >&2; exit 138";
+  const Outcome outcome = supervise_scripts(
+      {"as gone; " + lost, "wait_for_end gone; " + lost, "wait_for_end gone; " + lost},
+      {.survivor_time = seconds(20)});
+  EXPECT_EQ(outcome.exit_code, 138);
+  EXPECT_EQ(outcome.root_cause, 1u);
+}
+
 // As a chief does that was stopped (SIGSTOP) when it had nothing left to do but wait.
 TEST_F(SuperviseTest, ATaskThatHangsAndEndsWellWhenToldToIsWhatTheOthersLost) {
   const Outcome outcome = supervise_scripts(

@@ -139,9 +139,7 @@ std::vector<std::string> broken_of(const Cell& cell, const Measured& measured) {
   }
   const std::string guilty = struck_task(cell);
   const std::string named = measured.named.text();
-  const bool right =
-      cut ? measured.named.by_tasks == std::set<std::string>{guilty} : named == guilty;
-  if (named != "-" && !right) broken.push_back("named: " + named);
+  if (named != "-" && named != guilty) broken.push_back("named: " + named);
   if (named == "-" && !guilty.empty() && measured.code != 0) broken.push_back("nobody is named");
   if (!measured.same_bits) broken.push_back("other bits after resuming");
   return broken;

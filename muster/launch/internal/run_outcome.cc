@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <csignal>
+#include <map>
 #include <optional>
+#include <string>
 
 #include "muster/base/exit_code.h"
 #include "muster/launch/internal/failure_rank.h"
+#include "muster/launch/said_error.h"
 
 namespace muster::inline v0_1::launch::internal {
 namespace {
@@ -27,6 +30,31 @@ std::optional<std::size_t> who_could_not_save(const std::vector<TaskExit>& exits
     if (!stopped && !exit.last_error.empty() && !follows) return i;
   }
   return std::nullopt;
+}
+
+// Of tasks that blame each other, the one that more of them blame than any other: one whose
+// connections broke says so itself. Nothing without one.
+std::optional<std::size_t> most_blamed(const std::vector<const ProcessSpec*>& specs,
+                                       const std::vector<TaskExit>& exits) {
+  std::map<std::string, int> blamed;
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    if (failure_rank(exits[i], *specs[i]) == kBlamesAnother)
+      ++blamed[task_blamed(exits[i].last_error)];
+  }
+  std::optional<std::size_t> most;
+  int highest = 0;
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    // "worker 1" and "chief", as errors name them.
+    const auto found = blamed.find(task_blamed(specs[i]->name));
+    const bool counts = found != blamed.end() && !found->first.empty();
+    if (!counts || failure_rank(exits[i], *specs[i]) != kBlamesAnother) continue;
+    if (found->second == highest) most.reset();
+    if (found->second > highest) {
+      highest = found->second;
+      most = i;
+    }
+  }
+  return most;
 }
 
 }  // namespace
@@ -65,6 +93,9 @@ Outcome judge(const std::vector<const ProcessSpec*>& specs, std::vector<TaskExit
       best = mine;
       outcome.root_cause = i;
     }
+  }
+  if (best == kBlamesAnother) {
+    if (const auto most = most_blamed(specs, outcome.tasks)) outcome.root_cause = most;
   }
   // A task that stood still, and ended well as soon as it was told to, is what the others lost.
   const auto stuck = std::ranges::find_if(outcome.tasks, &TaskExit::stuck);
