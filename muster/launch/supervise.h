@@ -26,7 +26,8 @@
 // `survivor_time`.
 //
 // One that may be lost, or serves the others, was started again and comes when all others have
-// ended well has nobody to join: after `survivor_time` it is stopped, which is not a failure.
+// ended well has nobody to join: after `survivor_time`, 5 s at most, it is stopped, which is not a
+// failure.
 //
 // A process that may be started again is, when it is killed or exits with 138, as long as no other
 // failure and no signal has ended the group. One that may be lost stops nobody then, nor when it

@@ -15,6 +15,8 @@ namespace {
 
 // Tasks that fail alike within it need one line.
 constexpr std::chrono::milliseconds kTogether{500};
+// A task that was started again when the run was over has this time to notice it by itself.
+constexpr std::chrono::milliseconds kToNotice{5000};
 
 }  // namespace
 
@@ -79,7 +81,8 @@ void Supervisor::heed_others() {
 
 bool Supervisor::enough_are_left() const {
   return std::ranges::count_if(tasks_, [](const RunningTask& task) {
-           return !task.spec->beside && !task.exit.ended;
+           // Those that have ended well had enough others to the end.
+           return !task.spec->beside && (!task.exit.ended || task.exit.status.ok());
          }) >= options_.min_tasks;
 }
 
@@ -147,7 +150,8 @@ void Supervisor::stop_those_too_late() {
     if (!task.exit.ended && !is_too_late(task)) return;
   }
   const std::string who = names_of_running();
-  if (who.empty() || SteadyClock::now() < last + options_.survivor_time) return;
+  const auto time = std::min(options_.survivor_time, kToNotice);
+  if (who.empty() || SteadyClock::now() < last + time) return;
   say(fmt::format("{} was restarted, but the run has ended without it: sending SIGTERM", who));
   for (RunningTask& task : tasks_) task.exit.too_late |= !task.exit.ended;
   stop_all(SIGTERM, options_.grace);

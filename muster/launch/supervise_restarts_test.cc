@@ -63,9 +63,8 @@ TEST_F(SuperviseRestartsTest, WhatDiesTooOftenEndsTheRun) {
 TEST_F(SuperviseRestartsTest, WithoutAWorkerThatCannotBeStartedAgainTheOthersGoOn) {
   const std::string program = folder_ + "/program";
   ASSERT_EQ(symlink("/bin/bash", program.c_str()), 0);
-  std::vector<ProcessSpec> processes = {
-      process("chief 0", "wait_for_end dead; echo done"),
-      process("worker 0", "as dead; rm program; kill -9 $$")};
+  std::vector<ProcessSpec> processes = {process("chief 0", "wait_for_end dead; echo done"),
+                                        process("worker 0", "as dead; rm program; kill -9 $$")};
   processes[1].argv.front() = program;
   processes[1].may_be_lost = processes[1].spared = true;
   processes[1].restarts = 2;
@@ -130,7 +129,8 @@ TEST_F(SuperviseRestartsTest, AServerThatIsStartedAgainWhenTheRunIsOverIsNoFailu
               "touch dead; kill -9 $$")};
   processes[2].serves = true;
   processes[2].restarts = 5;
-  EXPECT_EQ(supervise_here(processes, {.survivor_time = milliseconds(400)}).exit_code, 0);
+  // Nothing is saved any more: it does not get the time of a survivor.
+  EXPECT_EQ(supervise_here(processes, {.survivor_time = std::chrono::seconds(60)}).exit_code, 0);
   EXPECT_THAT(read("err"), HasSubstr("ps 0 was restarted, but the run has ended without it"));
 }
 
@@ -147,6 +147,18 @@ TEST_F(SuperviseRestartsTest, AServerThatIsStartedAgainWhileTheChiefRunsStays) {
   processes[2].restarts = 1;
   EXPECT_EQ(supervise_here(processes, {.survivor_time = milliseconds(100)}).exit_code, 0);
   EXPECT_THAT(read("out"), HasSubstr("[ps 0] served\n"));
+}
+
+// A worker that has left an elastic run takes longer to end than the run itself.
+TEST_F(SuperviseRestartsTest, AWorkerThatLeftEndsAfterTheChiefAndIsNoFailure) {
+  std::vector<ProcessSpec> processes = {
+      process("worker 0", "as chief; exit 0"),
+      process("worker 1", "as left; wait_for_end chief; sleep 0.3; exit 143"),
+      process("worker 2", "wait_for_end left; exit 0")};
+  for (ProcessSpec& each : processes) each.may_be_lost = each.spared = true;
+  const Outcome outcome =
+      supervise_here(processes, {.survivor_time = std::chrono::seconds(60), .min_tasks = 2});
+  EXPECT_EQ(outcome.exit_code, 0) << read("err");
 }
 
 TEST_F(SuperviseRestartsTest, WithoutAWorkerThatIsToldToStopTheOthersGoOn) {
