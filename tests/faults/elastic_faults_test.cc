@@ -11,6 +11,8 @@
 #include <string>
 #include <thread>
 
+#include "muster/base/await.h"
+#include "muster/base/temp_directory.h"
 #include "tests/end_to_end/program.h"
 #include "tests/faults/blow.h"
 
@@ -77,6 +79,7 @@ class GatedElasticTest : public ::testing::Test {
  protected:
   void start(const Words& options, Variables variables = {}, int64_t stands_at = 6) {
     variables["FAULT_GATES"] = gates_;
+    variables["MUSTER_LOG_LEVEL"] = "debug";
     until_in_time([&] {
       std::filesystem::remove_all(model_);
       std::filesystem::remove_all(gates_);
@@ -107,22 +110,19 @@ class GatedElasticTest : public ::testing::Test {
     open(6, 7);
     program_->wait_for("elastic: 2 of 3 workers train from step ");
     program_->wait_for("gate: 8");
-    EXPECT_TRUE(std::filesystem::remove(gates_ + "/hold"));
-    wait_for_start_of_worker_1();
-    // The chief looks for newcomers in each step; the gates are for the time until one is there.
-    constexpr auto kJoin = 300ms;
-    for (int64_t step = 8; step <= kLastStep; ++step) {
-      std::this_thread::sleep_for(kJoin);
-      open(step, step);
-    }
+    let_worker_1_come();
+    open(8, kLastStep);
   }
-  // That it is started again.
-  void wait_for_start_of_worker_1() {
-    constexpr auto kMost = 60s;
-    constexpr auto kLook = 5ms;
-    const auto end = std::chrono::steady_clock::now() + kMost;
-    while (times("[worker 1] starts") < 2 && std::chrono::steady_clock::now() < end)
-      std::this_thread::sleep_for(kLook);
+  // It is started again, and waits to join: then the chief knows of it in its next step.
+  void let_worker_1_come() {
+    EXPECT_TRUE(std::filesystem::remove(gates_ + "/hold"));
+    await([&] {
+      const std::string output = program_->output();
+      const std::string starts = "[worker 1] starts";
+      const size_t again = output.find(starts, output.find(starts) + 1);
+      return again != std::string::npos &&
+             output.find("worker 1 waits to join", again) != std::string::npos;
+    });
   }
   std::string saved_line(int64_t step) const {
     return fmt::format("saved {}/model.ckpt-{}\n", model_, step);
@@ -185,11 +185,8 @@ TEST_F(GatedElasticTest, ASaveInFlightSurvivesAWorkerThatComes) {
   ASSERT_TRUE(program_->signal_task("worker", 1, SIGKILL));
   open(4, 6);
   program_->wait_for("gate: 7");
-  EXPECT_TRUE(std::filesystem::remove(gates_ + "/hold"));
-  wait_for_start_of_worker_1();
-  // The worker joins while the chief stands here, so the step that is saved ends the group.
-  constexpr auto kJoin = 1500ms;
-  std::this_thread::sleep_for(kJoin);
+  // The chief stands here, so the step that is saved ends the group.
+  let_worker_1_come();
   write_file(gates_ + "/hold_save", "");
   open(7, kLastStep);
   program_->wait_for("elastic: 3 of 3 workers train from step 8");

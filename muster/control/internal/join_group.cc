@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "muster/base/log.h"
 #include "muster/base/process_identity.h"
@@ -102,6 +103,8 @@ class Joining {
     if (verdict.state == State::kReady) return reply.value().epoch;
     if (verdict.state == State::kRefused) throw *verdict.refusal;
     if (verdict.state == State::kFailed && !told_to_stop()) throw to_error(*verdict.failure);
+    if (!std::exchange(told_waiting_, true))
+      log::debug(fmt::format("{} waits to join", plan::readable_task(options_.task)));
     missing_ = describe(verdict.missing);
     const auto silent = std::ranges::find(verdict.missing, "", &plan::MissingTask::where);
     silent_ = silent == verdict.missing.end() ? "" : silent->task;
@@ -237,6 +240,7 @@ class Joining {
   std::optional<double> answered_at_;     // when the coordinator answered last; 0: before
   std::optional<double> closed_since_{};  // it does not accept connections
   bool reached_ = false;
+  bool told_waiting_ = false;
   std::string missing_;
   std::string silent_;                 // one of them that has told nothing
   bool looked_at_ = false;             // what_to_look_at() was said
