@@ -71,7 +71,7 @@ TEST_P(CommunicatorProcesses, AKilledRankIsNamedAtOnceByEverySurvivor) {
   tasks.kill(1);
   for (const int rank : {0, 2}) {
     // Long before the time-out of 30 s.
-    EXPECT_EQ(tasks.wait(rank, 10s), 0) << tasks.output(rank);
+    EXPECT_EQ(tasks.wait(rank, 20s), 0) << tasks.output(rank);
     const std::string error = tasks.store().get("error" + std::to_string(rank), 0ms);
     EXPECT_THAT(error, HasSubstr("PeerLost"));
     EXPECT_THAT(error, HasSubstr("rank 1"));
@@ -115,8 +115,8 @@ TEST(SharedMemoryProcesses, WhoeverDiesInThePartOfAnotherIsNamedAtOnce) {
   EXPECT_EQ(tasks.wait(1, 30s), 7) << tasks.output(1);
   tasks.store().set("died", "");
   // Long before the time-out of 30 s.
-  EXPECT_EQ(tasks.wait(0, 10s), 0) << tasks.output(0);
-  EXPECT_EQ(tasks.wait(2, 10s), 0) << tasks.output(2);
+  EXPECT_EQ(tasks.wait(0, 20s), 0) << tasks.output(0);
+  EXPECT_EQ(tasks.wait(2, 20s), 0) << tasks.output(2);
 }
 
 TEST_P(CommunicatorProcesses, AStoppedRankCanBeAborted) {
@@ -146,10 +146,10 @@ TEST_P(CommunicatorProcesses, AStoppedRankCanBeAborted) {
   tasks.stop(1);
   EXPECT_THROW(tasks.wait(0, 100ms), Error);  // nothing tells it that its peer is stopped
   tasks.store().set("abort", "");
-  EXPECT_EQ(tasks.wait(0, 10s), 0) << tasks.output(0);
+  EXPECT_EQ(tasks.wait(0, 20s), 0) << tasks.output(0);
   EXPECT_THAT(tasks.store().get("error0", 0ms), HasSubstr("worker:1 makes no progress"));
   tasks.resume(1);
-  EXPECT_EQ(tasks.wait(1, 10s), 0) << tasks.output(1);
+  EXPECT_EQ(tasks.wait(1, 20s), 0) << tasks.output(1);
   EXPECT_THAT(tasks.store().get("error1", 0ms), HasSubstr("PeerLost"));
   EXPECT_THAT(tasks.store().get("error1", 0ms), HasSubstr("rank 0"));
 }

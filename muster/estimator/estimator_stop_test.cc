@@ -189,7 +189,7 @@ TEST(StopTest, AWaitForAnotherWorkerEnds) {
     const TrainResult result = estimator.train(batches_without_end, {.max_steps = kNever});
     EXPECT_TRUE(result.stopped);
     EXPECT_EQ(result.steps, 0);
-    EXPECT_LT(std::chrono::steady_clock::now() - begun, 20s) << "worker " << rank;
+    EXPECT_LT(std::chrono::steady_clock::now() - begun, 60s) << "worker " << rank;
   }
 }
 
