@@ -31,9 +31,10 @@ const Tensor& LayersByHand::value(const std::string& variable) const {
 UpdatesByHand::UpdatesByHand(std::vector<Tensor> parameters, optim::Optimizer optimizer)
     : parameters_(std::move(parameters)), optimizer_(std::move(optimizer)) {
   for (const Tensor& parameter : parameters_) {
-    std::vector<Tensor>& slots = slots_.emplace_back();
+    optim::Segment& segment = segments_.emplace_back();
+    segment.weights = parameter.detach().view({-1});
     for (size_t s = 0; s < optimizer_.rule().slots().size(); ++s)
-      slots.push_back(torch::zeros({parameter.numel()}));
+      segment.slots.push_back(torch::zeros({parameter.numel()}));
   }
 }
 
@@ -41,10 +42,9 @@ void UpdatesByHand::operator()() {
   const torch::NoGradGuard no_grad;
   for (size_t p = 0; p < parameters_.size(); ++p) {
     Tensor& gradient = parameters_[p].mutable_grad();
-    optimizer_.rule().update({.weights = parameters_[p].detach().view({-1}),
-                              .gradient = gradient.contiguous().view({-1}),
-                              .slots = slots_[p]},
-                             steps_);
+    segments_[p].gradient = gradient.contiguous().view({-1});
+    optimizer_.rule().update(segments_[p], steps_);
+    segments_[p].gradient.reset();
     gradient.reset();
   }
   ++steps_;

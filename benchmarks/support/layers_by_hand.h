@@ -46,7 +46,7 @@ class UpdatesByHand {
  private:
   std::vector<Tensor> parameters_;
   optim::Optimizer optimizer_;
-  std::vector<std::vector<Tensor>> slots_;
+  std::vector<optim::Segment> segments_;  // [parameter]
   int64_t steps_ = 0;
 };
 

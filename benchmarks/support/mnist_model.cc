@@ -210,7 +210,8 @@ class Updates {
 
 void train_layers(const Settings& settings) {
   Loop loop(settings);
-  LayersByHand layers("cnn", make_model(settings.model), loop.first().images, kSeed);
+  LayersByHand layers("cnn", mixed_precision(settings.precision, make_model(settings.model)),
+                      loop.first().images, kSeed);
   UpdatesByHand update(layers.parameters(),
                        optim::sgd({.learning_rate = kLearningRate, .momentum = settings.momentum}));
   loop.run([&](const Batch& batch) {

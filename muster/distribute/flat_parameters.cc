@@ -147,6 +147,8 @@ void FlatParameters::assign(VariableTable& table, const optim::TrainOp& train_op
     entry_parameters_[claim.entry].push_back(static_cast<int>(parameters_.size()));
     parameters_.push_back(
         {.variable = claim.variable, .optimizer = optimizer_of_entry_[claim.entry]});
+    regularized_ |= static_cast<bool>(claim.variable->spec().regularizer);
+    constrained_ |= static_cast<bool>(claim.variable->spec().constraint);
     auto& own = own_slots_.emplace_back();
     const optim::UpdateRule& rule = train_op.entries[claim.entry].optimizer.rule();
     if (!rule.slots_differ()) continue;

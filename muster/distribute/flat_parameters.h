@@ -194,6 +194,8 @@ class MUSTER_PART_EXPORT FlatParameters {
   void add_own_slots(size_t parameter, optim::Segment& segment) const;
 
   std::vector<Parameter> parameters_;
+  // Whether one of them has a regularizer, or a constraint.
+  bool regularized_ = false, constrained_ = false;
   std::vector<Buffer> buffers_;
   std::vector<OptimizerState> optimizers_;
   std::vector<std::vector<OwnSlot>>

@@ -178,6 +178,7 @@ std::vector<bool> FlatParameters::add_penalties(const std::vector<Tensor>& gradi
 }
 
 void FlatParameters::add_penalties_in_place(double scale) const {
+  if (!regularized_) return;
   for (size_t p = 0; p < parameters_.size(); ++p) {
     if (!parameters_[p].variable->spec().regularizer) continue;
     const Tensor& value = parameters_[p].variable->value();
@@ -281,7 +282,7 @@ void FlatParameters::update_in_place(const optim::TrainOp& train_op, double scal
         .update(segment, *state.iterations.data_ptr<int64_t>());
     segment.gradient.reset();
     gradient.reset();
-    constrain(p);
+    if (constrained_) constrain(p);
   }
   update_rows(train_op, rows);
 }

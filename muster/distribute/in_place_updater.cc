@@ -50,6 +50,9 @@ class InPlaceUpdater final : public Updater, public internal::LateLoss {
 
   void build(VariableTable& table, const optim::TrainOp& train_op) override {
     table_ = &table;
+    regularizes_ = std::ranges::any_of(table.variables(), [](const auto& variable) {
+      return static_cast<bool>(variable->spec().regularizer);
+    });
     backward_ = std::make_unique<internal::Backward>(table, /*tells=*/true);
     parameters_ =
         std::make_unique<FlatParameters>(table, train_op, [device = table.device()](int64_t bytes) {
@@ -167,6 +170,7 @@ class InPlaceUpdater final : public Updater, public internal::LateLoss {
 
   // Penalty of the weights before the update.
   double penalty(bool any_number) const {
+    if (!regularizes_) return 0;
     const Tensor loss = regularization_loss(*table_);
     const double penalty = loss.defined() ? loss.item<double>() : 0;
     return any_number ? penalty : internal::finite_penalty(penalty);
@@ -175,6 +179,7 @@ class InPlaceUpdater final : public Updater, public internal::LateLoss {
   const ApplyGradients apply_;
   const std::function<void(FlatParameters&)> built_;
   const VariableTable* table_ = nullptr;
+  bool regularizes_ = false;  // whether one of its variables is regularized
   std::unique_ptr<internal::Backward> backward_;
   std::unique_ptr<FlatParameters> parameters_;
   std::unique_ptr<internal::FlatGradients> flat_;  // on a device

@@ -137,7 +137,8 @@ StepResult Replica::train_step(const StepInput& input) {
   const double weight = counts ? input.weight : 0;
   // The loss of zero rows is not a number, but its gradients are exactly 0.
   const AsyncScalar late(counts ? input.loss : torch::zeros({}));
-  group().explained([&] { state_->check_versions(); });
+  const bool alone = place().replicas() == 1;
+  if (!alone) group().explained([&] { state_->check_versions(); });
   // Meanwhile a device makes the gradients; the CPU need not make gradients of a loss that is no
   // number.
   const auto go_back = [&] {
@@ -148,7 +149,6 @@ StepResult Replica::train_step(const StepInput& input) {
     times_.backward = end - start;
     if (recorder_ != nullptr) recorder_->add(SpanRecorder::kSteps, "backward", start, end);
   };
-  const bool alone = place().replicas() == 1;
   const bool early = counts && !input.loss.is_cpu() && alone && accumulate_steps_ == 1;
   if (early) go_back();
   // Among several replicas, a bad loss of the last batch is reported together with those of the

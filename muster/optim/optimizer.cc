@@ -121,18 +121,18 @@ TrainOp Optimizer::no_step(std::function<bool(const VariableSpec&)> filter) cons
 
 TrainOp Optimizer::entry(const Tensor& loss, std::function<bool(const VariableSpec&)> filter,
                          bool rests) const {
-  const auto asked = filter;
+  auto asked = filter;
   for (const Only& only : only_) {
     filter = [accepts = only.filter, given = std::move(filter)](const VariableSpec& spec) {
       return accepts(spec) && (!given || given(spec));
     };
   }
-  TrainOp train_op{.entries = {{.loss = loss,
-                                .optimizer = *this,
-                                .filter = std::move(filter),
-                                .asked = asked,
-                                .rests = rests}},
-                   .updates = {}};
+  TrainOp train_op;
+  train_op.entries.push_back({.loss = loss,
+                              .optimizer = *this,
+                              .filter = std::move(filter),
+                              .asked = std::move(asked),
+                              .rests = rests});
   Recording::add(train_op);
   return train_op;
 }

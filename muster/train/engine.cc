@@ -49,6 +49,12 @@ Error not_saved(int64_t step, const std::string& bad) {
                "lower the learning rate or clip gradients, and continue from the last checkpoint");
 }
 
+// Nothing on a device without a library, which compiles nothing.
+std::unique_ptr<CompilationLog> compilations_of(Device device) {
+  DeviceLibrary* library = device_library(device.type());
+  return library == nullptr ? nullptr : std::make_unique<CompilationLog>(library, device);
+}
+
 }  // namespace
 
 void guarded(Replica& replica, const std::function<void()>& work,
@@ -94,8 +100,7 @@ ZeroRowGuard::~ZeroRowGuard() {
 
 Engine::Engine(Replica& replica, int64_t accumulate_steps)
     : replica_(replica),
-      compilations_(std::make_unique<CompilationLog>(device_library(replica.device().type()),
-                                                     replica.device())),
+      compilations_(compilations_of(replica.device())),
       restored_inputs_(std::make_unique<json>(json::object())) {
   replica_.accumulate(accumulate_steps);
   seed_device(
@@ -262,27 +267,8 @@ void Engine::roll_back(const CheckpointManager& checkpoints) {
   replica_.share_state();
 }
 
-StepResult Engine::train(const distribute::StepInput& input, const Batch* batch) {
-  if (reports_non_finite_) {
-    if (replica_.accumulated() == 0) non_finite_cause_.clear();
-    if (batch != nullptr && input.rows > 0 && !all_finite(input.loss)) {
-      non_finite_cause_ =
-          explain_non_finite(batch->features, batch->labels, replica_.variables(), input.loss).text;
-    }
-  }
-  compilations_->begin();
-  const StepResult made =
-      told_with_cause([&] { return replica_.train_step(input); }, batch, input.loss);
-  compilations_->end(made.updated ? step_ : step_ + 1, batch, made.updated);
-  return made;
-}
-
-StepResult Engine::apply_accumulated() {
-  return told_with_cause([&] { return replica_.apply_accumulated(); }, nullptr, Tensor());
-}
-
-StepResult Engine::told_with_cause(const std::function<StepResult()>& step, const Batch* batch,
-                                   const Tensor& loss) {
+template <typename Step>
+StepResult Engine::told_with_cause(const Step& step, const Batch* batch, const Tensor& loss) {
   try {
     const StepResult result = step();
     if (result.updated && result.any_data && result.finite)
@@ -309,6 +295,25 @@ StepResult Engine::told_with_cause(const std::function<StepResult()>& step, cons
                "look at the data of this step, lower the learning rate or clip gradients; nothing "
                "was updated");
   }
+}
+
+StepResult Engine::train(const distribute::StepInput& input, const Batch* batch) {
+  if (reports_non_finite_) {
+    if (replica_.accumulated() == 0) non_finite_cause_.clear();
+    if (batch != nullptr && input.rows > 0 && !all_finite(input.loss)) {
+      non_finite_cause_ =
+          explain_non_finite(batch->features, batch->labels, replica_.variables(), input.loss).text;
+    }
+  }
+  if (compilations_) compilations_->begin();
+  const StepResult made =
+      told_with_cause([&] { return replica_.train_step(input); }, batch, input.loss);
+  if (compilations_) compilations_->end(made.updated ? step_ : step_ + 1, batch, made.updated);
+  return made;
+}
+
+StepResult Engine::apply_accumulated() {
+  return told_with_cause([&] { return replica_.apply_accumulated(); }, nullptr, Tensor());
 }
 
 std::string Engine::begin(SharedRun& run, SharedRun::Start start) {

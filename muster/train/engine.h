@@ -156,8 +156,8 @@ class MUSTER_PART_EXPORT Engine {
   void take_warm_start(bool built);
   // What a thread adds to the checkpoint of `save`; nothing where there is nothing to add.
   RestOfCheckpoint rest_of(const Save& save);
-  distribute::StepResult told_with_cause(const std::function<distribute::StepResult()>& step,
-                                         const Batch* batch, const Tensor& loss);
+  template <typename Step>
+  distribute::StepResult told_with_cause(const Step& step, const Batch* batch, const Tensor& loss);
 
   // What a run without a checkpoint begins with.
   struct WarmStart {

@@ -65,16 +65,21 @@ void join_losses(EstimatorSpec& spec, Mode mode, const Batch& batch, ModelContex
   }
 }
 
+EstimatorSpec called(const ModelFn& model_fn, const Batch& batch, Mode mode,
+                     ModelContext& context) {
+  EstimatorSpec spec = model_fn(batch.features, batch.labels, mode, context);
+  spec.validate(mode);
+  join_losses(spec, mode, batch, context);
+  return spec;
+}
+
 }  // namespace
 
 EstimatorSpec call_model(const ModelFn& model_fn, const Batch& batch, Mode mode,
                          ModelContext& context, const CallPlace& place) {
   refuse_weights(batch);
   try {
-    EstimatorSpec spec = model_fn(batch.features, batch.labels, mode, context);
-    spec.validate(mode);
-    join_losses(spec, mode, batch, context);
-    return spec;
+    return called(model_fn, batch, mode, context);
   } catch (...) {
     rethrow_with_place("the model function", text_of(place, mode),
                        [&](const std::string& said) { return hint_for(said, batch, context); });

@@ -7,6 +7,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <unordered_set>
+#include <utility>
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
@@ -214,7 +216,7 @@ Model ModelContext::model(const std::string& name, const std::function<Layer()>&
     if (name.empty()) throw invalid_argument("a model needs a name", "context.model(\"net\", ...)");
     found = models_.emplace(name, NamedModel{.name = name, .layer = make()}).first;
   }
-  const bool asked_before = !asked_.insert(name).second;
+  const bool asked_before = std::exchange(found->second.last_call, call_) == call_;
   // One place in each call: another branch of the function may ask for the model in another one.
   if (!asked_before) {
     found->second.made_by = &make.target_type();
@@ -329,7 +331,7 @@ void begin_step(ModelContext& context, int64_t global_step, int64_t replica, int
   context.replica_ = replica;
   context.batch_ = batch;
   context.draws_.clear();
-  context.asked_.clear();
+  ++context.call_;
   context.calls_->begin_step(context.mode_ == Mode::kTrain, global_step, replica, batch);
 }
 

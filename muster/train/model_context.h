@@ -12,7 +12,6 @@
 #include <string>
 #include <typeinfo>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -46,6 +45,7 @@ struct NamedModel {
   const std::type_info* made_by = nullptr;  // the type of the function that made it
   Layer (*made_by_function)() = nullptr;    // that function itself, if it is not a lambda
   bool told_shared = false;                 // logged: a step uses it more than once
+  int64_t last_call = -1;                   // of the model function that asked for it, by number
 };
 
 // A layer together with the context it runs in.
@@ -195,7 +195,7 @@ class MUSTER_EXPORT ModelContext {
   int64_t replica_ = 0;
   int64_t batch_ = 0;
   std::unordered_map<std::string, NamedModel> models_;
-  std::unordered_set<std::string> asked_;  // models used in this step
+  int64_t call_ = 0;  // the number of this call of the model function
   Summaries summaries_;
   std::vector<TrainingPhase> cycle_;  // what phase() was called with; empty: it was not
   std::optional<size_t> build_phase_;

@@ -36,11 +36,10 @@ ModelTraining::ModelTraining(const ModelFn& model_fn, const TrainerOptions& opti
 }
 
 EstimatorSpec ModelTraining::build(const Element& element) {
-  held_ = true;
-  batch_ = to_batch(copy_(element));
+  const Batch batch = to_batch(copy_(element));
   internal::begin_step(context_, 0, replica_.replica_id());
   const auto call = [&] {
-    return call_model_to_build(model_fn_, batch_, Mode::kTrain, context_, &replica_.place());
+    return call_model_to_build(model_fn_, batch, Mode::kTrain, context_, &replica_.place());
   };
   internal::build_phase(context_, size_t{0});
   EstimatorSpec spec = call();
@@ -77,7 +76,6 @@ StepResult ModelTraining::make(distribute::ReplicaInput& input, NonFiniteSteps& 
 
 StepResult ModelTraining::make_batch(distribute::ReplicaInput& input,
                                      const std::function<StepInput()>& wishes) {
-  let_go();
   trace_.start();
   plan::ActivityRecord& activity = plan::this_activity();
   activity.enter(plan::Activity::kInput, trace_.last());
@@ -89,36 +87,34 @@ StepResult ModelTraining::make_batch(distribute::ReplicaInput& input,
     trace_.lap(replica_.last_times());
     return rest;
   }
-  held_ = true;
-  batch_ = to_batch(copy_(element));
+  const Batch batch = to_batch(copy_(element));
   trace_.lap(StepTrace::kInput);
   activity.enter(plan::Activity::kCompute, trace_.last());
   const int64_t step = engine_.step();
   internal::begin_step(context_, step, replica_.replica_id(), replica_.accumulated());
-  const int64_t rows = has_data ? batch_.rows() : 0;
+  const int64_t rows = has_data ? batch.rows() : 0;
   summaries_.begin_batch(step + 1, replica_.accumulated(), rows);
-  const ZeroRowGuard guard(replica_.variables(), batch_.rows());
+  const ZeroRowGuard guard(replica_.variables(), batch.rows());
   const bool alone = replica_.place().replicas() == 1 && replica_.place().in_sync;
-  {
-    const auto watch = alone ? nullptr : own_training_.begin();
-    spec_ = call_model(model_fn_, batch_, Mode::kTrain, context_,
-                       {.where = "at step", .number = step + 1, .replica = &replica_.place()});
-    if (watch) own_training_.check(*watch, &batch_, !spec_.train_op.entries.empty());
-  }
+  auto watch = alone ? nullptr : own_training_.begin();
+  EstimatorSpec spec =
+      call_model(model_fn_, batch, Mode::kTrain, context_,
+                 {.where = "at step", .number = step + 1, .replica = &replica_.place()});
+  if (watch) own_training_.check(*watch, &batch, !spec.train_op.entries.empty());
+  watch.reset();
   trace_.lap(StepTrace::kForward);
-  if (internal::phases_of(context_) > 1)
-    spec_.train_op = plan_.completed(std::move(spec_.train_op));
+  if (internal::phases_of(context_) > 1) spec.train_op = plan_.completed(std::move(spec.train_op));
   StepInput brought = wishes();
-  brought.train_op = &spec_.train_op;
-  brought.loss = spec_.loss;
-  brought.reduction = spec_.loss_reduction;
-  brought.weight = spec_.loss_weight.value_or(static_cast<double>(rows));
+  brought.train_op = &spec.train_op;
+  brought.loss = spec.loss;
+  brought.reduction = spec.loss_reduction;
+  brought.weight = spec.loss_weight.value_or(static_cast<double>(rows));
   brought.has_data = has_data;
   brought.rows = rows;
-  const StepResult made = engine_.train(brought, &batch_);
+  const StepResult made = engine_.train(brought, &batch);
   trace_.lap(replica_.last_times());
   activity.enter(plan::Activity::kOther, trace_.last());
-  if (measured_) metrics_.add(spec_.train_metrics);
+  if (measured_) metrics_.add(spec.train_metrics);
   return made;
 }
 
@@ -138,12 +134,6 @@ const std::vector<formats::SummaryValue>* ModelTraining::summaries() {
   for (const auto& [name, value] : measures)
     summaries_of_run_.push_back({name, static_cast<float>(value)});
   return &summaries_of_run_;
-}
-
-void ModelTraining::let_go() {
-  if (!std::exchange(held_, false)) return;
-  spec_ = {};
-  batch_ = {};
 }
 
 }  // namespace muster::inline v0_1::internal

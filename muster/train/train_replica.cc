@@ -407,7 +407,6 @@ class Run final : public RunCourse {
     plan::this_activity().end_step(step(), trace_.last());
     if (live_.wants_news()) tell_live();
     if (plan::this_activity().wants_example()) note_example();
-    steps_.let_go();
   }
 
   void after_step_and_save(const StepResult& made) override {

@@ -34,11 +34,17 @@ void check_leaves(const Tensor& loss, const VariableTable& table, bool tells) {
                   join(leaves.others, ", "), kTensorsMadeElsewhere));
 }
 
-// A gradient that is too large for the type of the loss overflows like any other number.
+// A gradient that is too large for the type of the loss overflows like any other number. Autograd
+// makes the gradient 1 by itself.
 Tensor first_gradient(const Tensor& loss, double value) {
-  if (value == 1.0) return torch::ones_like(loss);
+  if (value == 1.0) return {};
   const bool fits = loss.scalar_type() == kFloat64 || value <= std::numeric_limits<float>::max();
   return torch::full_like(loss, fits ? value : std::numeric_limits<double>::infinity());
+}
+
+// An entry that trains nothing has nothing to compute.
+bool trains(const FlatParameters& parameters, size_t entry) {
+  return !parameters.entry_parameters(entry).empty() || !parameters.entry_tables(entry).empty();
 }
 
 }  // namespace
@@ -53,9 +59,23 @@ void check_dense(const std::string& name, const Tensor& gradient) {
 }
 
 void Backward::run(const optim::TrainOp& train_op, const FlatParameters& parameters, double seed) {
+  parameters.check_entries(train_op);
+  const auto& entries = train_op.entries;
+  if (entries.size() > 1) {
+    run_several(train_op, parameters, seed);
+  } else if (!entries.empty() && !entries[0].rests && trains(parameters, 0)) {
+    // Every variable of the graph is wanted, which autograd finds quicker by itself.
+    run_one(entries[0].loss, seed * parameters.loss_scale(0), {}, /*last=*/true);
+  }
+  for (const auto& parameter : parameters.parameters())
+    check_dense(parameter.variable->name(), parameter.variable->value().grad());
+  losses_checked_ = true;
+}
+
+void Backward::run_several(const optim::TrainOp& train_op, const FlatParameters& parameters,
+                           double seed) {
   // Entries with the same loss, equally scaled, share one backward; a loss of its own only reaches
   // its own variables.
-  parameters.check_entries(train_op);
   struct Run {
     Tensor loss{};
     double scale{};
@@ -63,20 +83,15 @@ void Backward::run(const optim::TrainOp& train_op, const FlatParameters& paramet
   };
   std::vector<Run> losses;
   bool some_rest = false;
-  // Its loss needs no list of variables.
-  const bool only_one = train_op.entries.size() == 1;
   for (size_t e = 0; e < train_op.entries.size(); ++e) {
     some_rest |= train_op.entries[e].rests;
-    if (train_op.entries[e].rests) continue;
-    // An entry that trains nothing has nothing to compute.
-    if (parameters.entry_parameters(e).empty() && parameters.entry_tables(e).empty()) continue;
+    if (train_op.entries[e].rests || !trains(parameters, e)) continue;
     const Tensor& loss = train_op.entries[e].loss;
     const double scale = parameters.loss_scale(e);
     auto found = std::find_if(losses.begin(), losses.end(), [&](const Run& known) {
       return known.loss.is_same(loss) && known.scale == scale;
     });
     if (found == losses.end()) found = losses.insert(losses.end(), {loss, scale, {}});
-    if (only_one) continue;
     for (int p : parameters.entry_parameters(e)) {
       found->variables.push_back(parameters.parameters()[static_cast<size_t>(p)].variable->value());
     }
@@ -85,28 +100,34 @@ void Backward::run(const optim::TrainOp& train_op, const FlatParameters& paramet
         found->variables.push_back(use.rows);
     }
   }
+  // With one loss every variable of the graph is wanted, unless what rests is in the graph as well.
+  const bool all = losses.size() == 1 && !some_rest;
   for (size_t i = 0; i < losses.size(); ++i) {
     const auto& [loss, scale, variables] = losses[i];
-    if (!loss.requires_grad()) {
-      throw invalid_argument(fmt::format("the loss {} does not depend on any variable that trains",
-                                         muster::describe(loss)),
-                             "compute it from the outputs of layers, without detach(), item() or a "
-                             "NoGradGuard; argmax() and comparisons have no gradient either");
-    }
-    if (!losses_checked_) check_leaves(loss, table_, tells_);
-    const Tensor gradient = first_gradient(loss, seed * scale);
-    // With one loss every variable of the graph is wanted, which autograd finds quicker by itself,
-    // unless what rests is in the graph as well.
-    const bool all = losses.size() == 1 && !some_rest;
     // Entries whose tables this batch did not read; an empty list would mean all leaves.
-    if (!all && variables.empty()) continue;
-    const bool last = i + 1 == losses.size();
-    torch::autograd::backward({loss}, {gradient}, /*retain_graph=*/!last, /*create_graph=*/false,
-                              all ? std::vector<Tensor>() : variables);
+    if (!all && variables.empty()) {
+      check_loss(loss);
+      continue;
+    }
+    run_one(loss, seed * scale, all ? std::vector<Tensor>() : variables, i + 1 == losses.size());
   }
-  for (const auto& parameter : parameters.parameters())
-    check_dense(parameter.variable->name(), parameter.variable->value().grad());
-  losses_checked_ = true;
+}
+
+void Backward::check_loss(const Tensor& loss) const {
+  if (!loss.requires_grad()) {
+    throw invalid_argument(fmt::format("the loss {} does not depend on any variable that trains",
+                                       muster::describe(loss)),
+                           "compute it from the outputs of layers, without detach(), item() or a "
+                           "NoGradGuard; argmax() and comparisons have no gradient either");
+  }
+  if (!losses_checked_) check_leaves(loss, table_, tells_);
+}
+
+void Backward::run_one(const Tensor& loss, double value, const std::vector<Tensor>& variables,
+                       bool last) const {
+  check_loss(loss);
+  torch::autograd::backward({loss}, {first_gradient(loss, value)}, /*retain_graph=*/!last,
+                            /*create_graph=*/false, variables);
 }
 
 }  // namespace muster::inline v0_1::distribute::internal

@@ -2,6 +2,8 @@
 // Thread safety: belongs to the replica's thread.
 #pragma once
 
+#include <vector>
+
 #include "muster/distribute/flat_parameters.h"
 #include "muster/distribute/variable_table.h"
 #include "muster/optim/train_op.h"
@@ -23,6 +25,15 @@ class Backward {
   void run(const optim::TrainOp& train_op, const FlatParameters& parameters, double seed);
 
  private:
+  // The same for several entries.
+  void run_several(const optim::TrainOp& train_op, const FlatParameters& parameters, double seed);
+  // Throws for a loss that depends on no variable.
+  void check_loss(const Tensor& loss) const;
+  // Backward of `loss` with the gradient `value`, to these variables; empty: to all. Unless it is
+  // the last one, the graph is kept.
+  void run_one(const Tensor& loss, double value, const std::vector<Tensor>& variables,
+               bool last) const;
+
   const VariableTable& table_;
   const bool tells_;
   bool losses_checked_ = false;  // of the first step: the later ones are made alike

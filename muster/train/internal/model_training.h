@@ -54,12 +54,10 @@ class ModelTraining {
   std::optional<std::map<std::string, double>> metrics();
   // Its summaries where they are due, else nullptr; they live until the next call.
   const std::vector<formats::SummaryValue>* summaries();
-  // Lets its batch go before the next one is made, which then gets the same memory, still in the
-  // cache.
-  void let_go();
 
  private:
-  // One batch of a step; the last one, or where the data ends, makes the update.
+  // One batch of a step; the last one, or where the data ends, makes the update. It releases the
+  // batch: the next one gets the same memory, still in the cache.
   distribute::StepResult make_batch(distribute::ReplicaInput& input,
                                     const std::function<distribute::StepInput()>& wishes);
 
@@ -79,9 +77,6 @@ class ModelTraining {
   bool measured_ = false;  // metrics of the step under way are wanted
   StepMetrics metrics_;    // of the last step that was measured
   std::vector<formats::SummaryValue> summaries_of_run_;
-  Batch batch_;         // of the step under way
-  EstimatorSpec spec_;  // likewise
-  bool held_ = false;   // whether these hold anything
 };
 
 }  // namespace muster::inline v0_1::internal
