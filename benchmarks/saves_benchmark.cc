@@ -2,15 +2,19 @@
 // copy of as many bytes in the same process a step before. Then what a save every 50 steps costs:
 // windows of 50 steps that begin with a save, compared with the windows after them, which have
 // none. Both with a thread that writes, without it (RunConfig::asynchronous_saves = false), and of
-// torch.distributed.checkpoint.async_save in PyTorch; the stop of ModelCheckpoint too. Last how
-// fast a disk takes 1 GB from one writer, and in two halves from two writers at the same time.
+// torch.distributed.checkpoint.async_save in PyTorch; the stop of ModelCheckpoint too. Then the
+// stop of two workers of this machine that each write a part of 1 GB, and of two whose chief writes
+// all. Last how fast a disk takes 1 GB from one writer, and in two halves from two writers at the
+// same time.
 #include <fmt/format.h>
 #include <muster/muster.h>
+#include <sys/stat.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <future>
 #include <memory>
@@ -29,6 +33,7 @@
 #include "muster/launch/run.h"
 #include "muster/launch/subprocess.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/train/save_parts.h"
 
 namespace muster::bench {
 namespace {
@@ -120,11 +125,8 @@ class Watch final : public Hook {
   int64_t saved_ = -1, saves_begun_ = 1;
 };
 
-Figures train(const Shape& shape, bool asynchronous) {
-  const Scratch scratch;
-  const int64_t width = width_of(shape.megabytes);
-  const ModelFn model_fn = [=](const Features& features, const Labels& labels, Mode,
-                               ModelContext& context) {
+ModelFn tower_of(int64_t width) {
+  return [=](const Features& features, const Labels& labels, Mode, ModelContext& context) {
     auto model = context.model("tower", [=] {
       std::vector<Layer> layers;
       for (int64_t i = 0; i < kLayers; ++i)
@@ -135,25 +137,105 @@ Figures train(const Shape& shape, bool asynchronous) {
     return EstimatorSpec::train(
         loss, context.optimizer(optim::adam({.learning_rate = 1e-5})).minimize(loss));
   };
+}
+
+InputFn rows_of(int64_t batch, int64_t width) {
+  return [=] {
+    const Tensor rows = torch::rand({batch, width});
+    return Dataset::from_tensor_slices(Element::tuple({rows, rows.flip({0})}))
+        .batch(batch)
+        .repeat();
+  };
+}
+
+Figures train(const Shape& shape, bool asynchronous) {
+  const Scratch scratch;
+  const int64_t width = width_of(shape.megabytes);
   const auto watch = std::make_shared<Watch>(shape, scratch.path);
-  Estimator(model_fn, {.model_dir = scratch.path,
-                       .save_checkpoints_steps = 2 * shape.window,
-                       .keep_checkpoint_max = 1,
-                       .asynchronous_saves = asynchronous})
-      .train(
-          [&] {
-            const Tensor rows = torch::rand({shape.batch, width});
-            return Dataset::from_tensor_slices(Element::tuple({rows, rows.flip({0})}))
-                .batch(shape.batch)
-                .repeat();
-          },
-          {.max_steps = 2 * shape.window * (shape.saves + 2), .hooks = {watch}});
+  Estimator(tower_of(width), {.model_dir = scratch.path,
+                              .save_checkpoints_steps = 2 * shape.window,
+                              .keep_checkpoint_max = 1,
+                              .asynchronous_saves = asynchronous})
+      .train(rows_of(shape.batch, width),
+             {.max_steps = 2 * shape.window * (shape.saves + 2), .hooks = {watch}});
   Figures figures = watch->figures;
   // Without the first save of the run, which waits, the save after it, which asks for memory, and
   // the one at the last step.
   figures.stops.erase(figures.stops.begin(), figures.stops.begin() + 2);
   figures.stops.resize(static_cast<size_t>(shape.saves));
   figures.copies.resize(shape.copies ? static_cast<size_t>(shape.saves) : 0);
+  return figures;
+}
+
+// Of one worker of two: prints a line for each save with the seconds of its stop, and the seconds
+// from its begin until the checkpoint had its name.
+class WorkerWatch final : public Hook {
+ public:
+  void before_save(int64_t) override {
+    tell();
+    written_.clear();
+    begun_ = std::chrono::system_clock::now();
+  }
+  void after_pause(Seconds time) override { stop_ = time.count(); }
+  void after_save(int64_t, const std::string& prefix) override { written_ = prefix; }
+  void end(int64_t) override { tell(); }
+
+ private:
+  void tell() {
+    struct stat file {};
+    if (written_.empty() || ::stat((written_ + ".safetensors").c_str(), &file) != 0) return;
+    const auto named =
+        std::chrono::seconds(file.st_ctim.tv_sec) + std::chrono::nanoseconds(file.st_ctim.tv_nsec);
+    fmt::print("parts {} {}\n", stop_,
+               std::chrono::duration<double>(named - begun_.time_since_epoch()).count());
+    std::fflush(stdout);
+  }
+
+  std::string written_;
+  std::chrono::system_clock::time_point begun_;
+  double stop_ = 0;
+};
+
+void be_worker(const std::string& model_dir, int64_t megabytes, int64_t saves, bool in_parts) {
+  constexpr int64_t kSteps = 6;  // from save to save: the checkpoint is written meanwhile
+  if (!in_parts) internal::divide_states_from(int64_t{1} << 60);
+  const int64_t width = width_of(megabytes);
+  Estimator(tower_of(width), {.model_dir = model_dir,
+                              .save_checkpoints_steps = kSteps,
+                              .keep_checkpoint_max = 1,
+                              .train_distribute = distribute::multi_worker_mirrored(),
+                              .progress_line = false})
+      .train(rows_of(8, width),
+             {.max_steps = kSteps * (saves + 2), .hooks = {std::make_shared<WorkerWatch>()}});
+}
+
+// The stops, and in `with` the seconds until the checkpoints were there.
+Figures train_two_workers(int64_t megabytes, int64_t saves, bool in_parts) {
+  const Scratch scratch;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
+  Figures figures;
+  const auto begin = steady_clock::now();
+  const launch::CompletedProcess ran = launch::run_by_lines(
+      {self.parent_path() / "muster", "run", "--workers=2", "--", self,
+       "--worker_dir=" + scratch.path, fmt::format("--megabytes={}", megabytes),
+       fmt::format("--saves={}", saves), in_parts ? "--in_parts" : "--one_writer"},
+      [&](std::string_view line) {
+        double stop = 0, there = 0;
+        const size_t at = line.find("parts ");
+        if (at == line.npos ||
+            std::sscanf(std::string(line.substr(at)).c_str(), "parts %lf %lf", &stop, &there) != 2)
+          return;
+        figures.stops.push_back(stop);
+        figures.with.push_back(there);
+      },
+      [&] { return steady_clock::now() - begin > kLongestPeer; });
+  if (!ran.status.ok() || std::ssize(figures.stops) < saves)
+    throw internal_error(fmt::format("two workers failed: {}", ran.err));
+  // Without the first save, which waits, and the next one, which asks for memory.
+  for (std::vector<double>* each : {&figures.stops, &figures.with}) {
+    each->erase(each->begin(), each->begin() + 2);
+    each->resize(std::min(each->size(), static_cast<size_t>(saves)));
+  }
   return figures;
 }
 
@@ -307,6 +389,34 @@ void compare_writers(int64_t megabytes, int64_t turns) {
              interval(estimate_ratio(two, one), 1, 0));
 }
 
+void compare_parts(int64_t megabytes, int64_t turns) {
+  constexpr int64_t kSaves = 5;
+  Figures one, parts;
+  for (int64_t turn = 0; turn < turns; ++turn) {
+    for (Figures* each : {&one, &parts}) {
+      const Figures more = train_two_workers(megabytes, kSaves, each == &parts);
+      each->stops.insert(each->stops.end(), more.stops.begin(), more.stops.end());
+      each->with.insert(each->with.end(), more.with.begin(), more.with.end());
+    }
+  }
+  // Of the same number: the last save of a run may be missing.
+  const size_t count = std::min(one.stops.size(), parts.stops.size());
+  for (Figures* each : {&one, &parts}) {
+    each->stops.resize(count);
+    each->with.resize(count);
+  }
+  fmt::print("\n### Two workers and a state of {} MB\n\n", megabytes);
+  fmt::print("| | the chief writes all, ms | each writes a part, ms | parts / all |\n");
+  fmt::print("|---|---|---|---|\n");
+  const auto row = [](const char* name, const std::vector<double>& all,
+                      const std::vector<double>& in_parts) {
+    fmt::print("| {} | {:.0f} | {:.0f} | {} |\n", name, 1e3 * estimate(all).median,
+               1e3 * estimate(in_parts).median, interval(estimate_ratio(in_parts, all), 1, 0));
+  };
+  row("stop of the run", one.stops, parts.stops);
+  row("until the checkpoint is there", one.with, parts.with);
+}
+
 void run(const std::string& only, bool quick) {
   if (only.empty() || only == "stop") {
     const Shape shape{.megabytes = quick ? 100 : 1000,
@@ -332,6 +442,7 @@ void run(const std::string& only, bool quick) {
       print_cost(name, shape, figures);
     });
   }
+  if (only.empty() || only == "parts") compare_parts(quick ? 600 : 1000, quick ? 1 : 3);
   if (only.empty() || only == "writers") compare_writers(quick ? 100 : 1000, quick ? 5 : 15);
 }
 
@@ -343,12 +454,21 @@ int main(int argc, char** argv) {
   CLI::App app("What checkpoints cost a run");
   std::string only;
   bool quick = false;
-  app.add_option("--only", only, "One part: stop, cost or writers")
-      ->check(CLI::IsMember({"stop", "cost", "writers"}));
+  app.add_option("--only", only, "One part: stop, cost, parts or writers")
+      ->check(CLI::IsMember({"stop", "cost", "parts", "writers"}));
   app.add_flag("--quick", quick, "Small and few saves: to see that it works");
+  // Of the two workers, which this program starts.
+  std::string worker_dir;
+  int64_t megabytes = 0, saves = 0;
+  bool in_parts = false;
+  app.add_option("--worker_dir", worker_dir)->group("");
+  app.add_option("--megabytes", megabytes)->group("");
+  app.add_option("--saves", saves)->group("");
+  app.add_flag("--in_parts,!--one_writer", in_parts)->group("");
   CLI11_PARSE(app, argc, argv);
   try {
-    bench::run(only, quick);
+    worker_dir.empty() ? bench::run(only, quick)
+                       : bench::be_worker(worker_dir, megabytes, saves, in_parts);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

@@ -227,7 +227,7 @@ class ElasticWorld : private GroupStage {
       if (is_last || !group.talks.contains(state.step)) continue;
       const NextStep next = agree(rank, client, group, member);
       if (stage_.over()) return true;
-      if (next == NextStep::kStep) continue;
+      if (next == NextStep::kStep || next == NextStep::kStepWithout) continue;
       if (next == NextStep::kRegroup) break;
       leave(rank, client, state, next);
       return true;
@@ -269,7 +269,8 @@ class ElasticWorld : private GroupStage {
                             [&](int leaving) { return member.run.can_spare(leaving); });
     if (next == NextStep::kRegroup && planted_.ignores_newcomers) return NextStep::kStep;
     // The worker that came is lost already, or joins the group without those that leave.
-    if (rank == 0 && next == NextStep::kStep) group.newcomers = false;
+    if (rank == 0 && (next == NextStep::kStep || next == NextStep::kStepWithout))
+      group.newcomers = false;
     return next;
   }
 

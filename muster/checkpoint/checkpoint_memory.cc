@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "muster/base/crc32c.h"
 #include "muster/base/direct_output.h"
 #include "muster/tensor/libtorch.h"
 
@@ -50,8 +51,8 @@ class Piece {
 // What a tensor's storage owns.
 struct Part {
   std::shared_ptr<Piece> piece;
-  std::optional<uint32_t> crc{};
-  uint32_t version = 0;  // of the tensor when the checksum was noted
+  std::optional<std::vector<Checksum>> checksums{};
+  uint32_t version = 0;  // of the tensor when they were noted
 };
 
 void delete_part(void* part) { delete static_cast<Part*>(part); }
@@ -122,19 +123,27 @@ std::span<std::byte> memory_of(const std::map<std::string, Tensor>& tensors) {
   return {begin, end};
 }
 
-void note_crc32c(const Tensor& tensor, uint32_t crc) {
+void note_checksums(const Tensor& tensor, std::vector<Checksum> pieces) {
   if (Part* part = part_of(tensor)) {
-    part->crc = crc;
+    part->checksums = std::move(pieces);
     part->version = static_cast<uint32_t>(tensor._version());
   }
 }
 
-std::optional<uint32_t> noted_crc32c(const Tensor& tensor) {
+std::optional<std::vector<Checksum>> noted_checksums(const Tensor& tensor) {
   const Part* part = part_of(tensor);
   if (part == nullptr || tensor.nbytes() != tensor.storage().nbytes() || !tensor.is_contiguous() ||
       part->version != static_cast<uint32_t>(tensor._version()))
     return std::nullopt;
-  return part->crc;
+  return part->checksums;
+}
+
+std::optional<uint32_t> noted_crc32c(const Tensor& tensor) {
+  const auto pieces = noted_checksums(tensor);
+  if (!pieces) return std::nullopt;
+  uint32_t crc = crc32c({});
+  for (const Checksum& piece : *pieces) crc = joined_crc32c(crc, piece.crc32c, piece.bytes);
+  return crc;
 }
 
 }  // namespace muster::inline v0_1

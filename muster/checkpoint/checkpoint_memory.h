@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/tensor/tensor.h"
@@ -25,11 +26,19 @@ std::map<std::string, Tensor> checkpoint_memory(const std::map<std::string, Tens
 // byte to the last one, in bytes. Empty where `tensors` is.
 std::span<std::byte> memory_of(const std::map<std::string, Tensor>& tensors);
 
-// Notes the CRC-32C of the bytes of a tensor from checkpoint_memory(). It holds until an operation
-// of LibTorch changes the tensor. Bytes that are written through a pointer do not count: note their
-// checksum again.
-void note_crc32c(const Tensor& tensor, uint32_t crc);
+// The CRC-32C of so many bytes.
+struct Checksum {
+  uint64_t bytes = 0;
+  uint32_t crc32c = 0;
+};
+
+// Notes the checksums of the bytes of a tensor from checkpoint_memory(), of one piece after the
+// other. They hold until an operation of LibTorch changes the tensor. Bytes that are written
+// through a pointer do not count: note their checksums again.
+void note_checksums(const Tensor& tensor, std::vector<Checksum> pieces);
 // What was noted; nothing for other tensors.
+std::optional<std::vector<Checksum>> noted_checksums(const Tensor& tensor);
+// The same as one checksum of all bytes.
 std::optional<uint32_t> noted_crc32c(const Tensor& tensor);
 
 }  // namespace muster::inline v0_1

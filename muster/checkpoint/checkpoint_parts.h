@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "muster/base/export.h"
 #include "muster/base/file_system.h"
+#include "muster/checkpoint/checkpoint.h"
 #include "muster/formats/safetensors_parts.h"
 #include "muster/tensor/tensor.h"
 
@@ -28,5 +30,25 @@ MUSTER_PART_EXPORT int64_t checkpoint_part_step(const std::string& name);
 // write_checkpoint() throws.
 MUSTER_PART_EXPORT formats::SafetensorsParts write_checkpoint_part(
     FileSystem& fs, const std::string& path, const std::map<std::string, Tensor>& tensors);
+
+// A tensor of a part: all of a tensor of the checkpoint, or some of its rows.
+struct PartTensor {
+  std::string name{};    // in the part
+  std::string tensor{};  // in the checkpoint
+  int64_t place = 0;     // among the tensors of parts that are rows of that tensor
+};
+// The table of the checkpoint whose parts have the tables `parts`, and contain the tensors `held`.
+// Of parts with the same tensor and place the first one counts. `shapes` are those of the
+// checkpoint's tensors. Throws std::out_of_range if a table lacks a tensor.
+MUSTER_PART_EXPORT formats::SafetensorsParts join_parts(
+    std::vector<formats::SafetensorsParts> parts, const std::vector<std::vector<PartTensor>>& held,
+    const std::map<std::string, TensorSpec>& shapes);
+
+// A file in a directory by which one process finds out which others see the same directory: the
+// text that it has just written there.
+inline constexpr const char* kSightFile = ".muster-sight";
+// Whether this process finds `text` in that file. False for the directory "".
+MUSTER_PART_EXPORT bool sees_directory(FileSystem& fs, const std::string& directory,
+                                       const std::string& text);
 
 }  // namespace muster::inline v0_1

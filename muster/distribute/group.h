@@ -18,6 +18,18 @@ namespace muster::inline v0_1::distribute {
 
 using plan::Phase;
 
+// Texts that the processes of a group leave for each other while all replicas make steps. It may
+// outlive the group. Thread safety: any thread.
+class Mailbox {
+ public:
+  virtual ~Mailbox() = default;
+  // Leaves `text` under `key`, a new one. Throws PeerLost, saying why, if the group has ended.
+  virtual void put(const std::string& key, const std::string& text) = 0;
+  // Waits for the text, removes and returns it. Throws PeerLost as soon as the group ends, and
+  // Timeout after CommunicationOptions.save_timeout.
+  virtual std::string take(const std::string& key) = 0;
+};
+
 class Group {
  public:
   virtual ~Group() = default;
@@ -49,6 +61,8 @@ class Group {
   // "worker 1 was lost, last heard of at step 120 (training): ...". Waits a bounded time for the
   // cause to be known.
   virtual Error explain(const Error& error) = 0;
+  // nullptr where there are no other processes in step with this one.
+  virtual std::shared_ptr<Mailbox> mailbox() { return nullptr; }
 
   // Calls `fn` and returns its result. When `fn` throws because another replica failed, throws an
   // error that names that failure.

@@ -101,7 +101,8 @@ ZeroRowGuard::~ZeroRowGuard() {
 Engine::Engine(Replica& replica, int64_t accumulate_steps)
     : replica_(replica),
       compilations_(compilations_of(replica.device())),
-      restored_inputs_(std::make_unique<json>(json::object())) {
+      restored_inputs_(std::make_unique<json>(json::object())),
+      parts_(replica) {
   replica_.accumulate(accumulate_steps);
   seed_device(
       replica_.device(),
@@ -323,8 +324,8 @@ std::string Engine::begin(SharedRun& run, SharedRun::Start start) {
   return place.position;
 }
 
-RestOfCheckpoint Engine::rest_of(const Save& save) {
-  auto fetch = replica_.state().take_rest();
+RestOfCheckpoint Engine::rest_of(const Save& save,
+                                 std::function<void(distribute::ServedState::Cut& cut)> fetch) {
   if (!fetch && !save.beside) return nullptr;
   std::vector<std::string> names;
   for (const auto& variable : replica_.variables().variables()) names.push_back(variable->name());
@@ -358,11 +359,25 @@ Saved Engine::save(const Save& save) {
   replica_.group().report(Phase::kSaving, step_);
   Checkpoint checkpoint;
   checkpoint.epoch = save.epoch;
-  const bool copies = save.way.aside != nullptr && replica_.is_chief();
-  checkpoint.tensors = replica_.state().gather_for_checkpoint(/*later=*/copies);
+  const bool chief = replica_.is_chief(), aside = save.way.aside != nullptr;
+  checkpoint.tensors = replica_.state().gather_for_checkpoint(/*later=*/aside && chief);
   json positions = save.inputs();
-  if (copies) checkpoint.tensors = copy_.of(checkpoint.tensors);
-  if (save.way.prepares && replica_.is_chief()) copy_.prepare(checkpoint.tensors);
+  SaveWay way = save.way;
+  const bool divides =
+      (aside || way.prepares) && parts_.divide(checkpoint.tensors, save.model_dir, save.fs);
+  way.in_parts = aside && divides;
+  std::map<std::string, Tensor> share;  // of this replica
+  bool finite = false;                  // what is copied is known to be
+  if (divides) share = parts_.share(checkpoint.tensors);
+  if (aside) {
+    share = part_copy_.of(share);
+    if (chief)
+      checkpoint.tensors = copy_.of(divides ? parts_.rest(checkpoint.tensors) : checkpoint.tensors);
+    finite = copy_.all_finite() && part_copy_.all_finite();
+  } else if (way.prepares) {
+    if (chief) copy_.prepare(divides ? parts_.rest(checkpoint.tensors) : checkpoint.tensors);
+    if (divides) part_copy_.prepare(share);
+  }
   checkpoint.tensors.insert(kept_.begin(), kept_.end());
   const auto& cut = replica_.state().cut();
   if (cut) {
@@ -373,25 +388,32 @@ Saved Engine::save(const Save& save) {
   }
   checkpoint.global_step = step_;
   checkpoint.inputs = positions.dump();
-  if (replica_.is_chief()) {
-    std::optional<std::string> bad;
-    if (!copies || !copy_.all_finite())
-      bad = find_non_finite(replica_.variables(), checkpoint.tensors);
-    if (cut && !cut->non_finite.empty()) bad = cut->non_finite;
-    if (bad) throw not_saved(step_, *bad);
+  std::optional<std::string> bad;
+  if (chief && !finite) bad = find_non_finite(replica_.variables(), checkpoint.tensors);
+  if (way.in_parts && !finite && !bad)
+    bad = find_non_finite(replica_.variables(), parts_.by_state(share));
+  if (cut && !cut->non_finite.empty()) bad = cut->non_finite;
+  if (chief && bad) throw not_saved(step_, *bad);
+  std::function<void(distribute::ServedState::Cut&)> fetch;
+  if (!way.in_parts) {
+    fetch = replica_.state().take_rest();
+  } else if (chief) {
+    fetch = parts_.begin_chief(step_, std::move(share));
+  } else if (auto write = parts_.begin(step_, std::move(share), bad.value_or(""))) {
+    way.aside->write_part(step_, std::move(write));
   }
   return save_together(
       replica_, save.writer,
       [&]() -> CheckpointInParts {
         if (cut && cut->failed) throw *cut->failed;
         if (save.notes) checkpoint.notes = save.notes();
-        return {std::move(checkpoint), rest_of(save)};
+        return {std::move(checkpoint), rest_of(save, std::move(fetch))};
       },
       [run = replica_.shared(), saved = save.saved](const std::string& prefix) {
         if (run != nullptr) run->saved();
         if (saved) saved(prefix);
       },
-      save.way);
+      way);
 }
 
 }  // namespace muster::inline v0_1

@@ -23,6 +23,7 @@
 #include "muster/distribute/shared_run.h"
 #include "muster/optim/train_op.h"
 #include "muster/tensor/batch.h"
+#include "muster/train/save_parts.h"
 #include "muster/train/save_together.h"
 #include "muster/train/state_copy.h"
 
@@ -136,10 +137,14 @@ class MUSTER_PART_EXPORT Engine {
     BeforeSave beside{};
     std::function<CheckpointWriter&()> writer{};             // on the chief
     std::function<void(const std::string& prefix)> saved{};  // on the chief, once it is there
-    SaveWay way{};                                           // as save_together() takes it
+    // Where a large state may be written in parts, as this process sees it; "": in one file.
+    std::string model_dir{};
+    FileSystem* fs = nullptr;  // of model_dir; nullptr: the file system of the path
+    SaveWay way{};             // as save_together() takes it
   };
   // Saves the state of this step, by save_together(): all replicas call it. If a thread writes the
-  // checkpoint, this call makes the copy that it writes. Throws NonFinite, and saves nothing, when
+  // checkpoint, this call makes the copy that it writes: on the chief, or of a large state on each
+  // worker of its machine a part of it. Throws NonFinite, and saves nothing, when
   // a variable is not finite; and what save_together() throws.
   Saved save(const Save& save);
 
@@ -154,8 +159,10 @@ class MUSTER_PART_EXPORT Engine {
   void fit_to_model(const optim::TrainOp& train_op);
   // The variables get values of another run, unless this one continues: before or after the build.
   void take_warm_start(bool built);
-  // What a thread adds to the checkpoint of `save`; nothing where there is nothing to add.
-  RestOfCheckpoint rest_of(const Save& save);
+  // What a thread adds to the checkpoint of `save`, first what `fetch` gets; nothing where there is
+  // nothing to add.
+  RestOfCheckpoint rest_of(const Save& save,
+                           std::function<void(distribute::ServedState::Cut& cut)> fetch);
   template <typename Step>
   distribute::StepResult told_with_cause(const Step& step, const Batch* batch, const Tensor& loss);
 
@@ -179,7 +186,9 @@ class MUSTER_PART_EXPORT Engine {
   std::string restored_from_;
   std::unique_ptr<nlohmann::json> restored_inputs_;
   std::map<std::string, std::string> restored_notes_;
-  StateCopy copy_;  // on the chief, for the thread that writes a checkpoint
+  SaveParts parts_;
+  // For the thread that writes a checkpoint or a part. A part lies in memory as in its file.
+  StateCopy copy_, part_copy_;
 };
 
 }  // namespace muster::inline v0_1

@@ -10,7 +10,8 @@
 namespace muster::inline v0_1::internal {
 
 enum class NextStep {
-  kStep,  // another one; the others of an elastic run will miss the tasks that leave
+  kStep,         // another one
+  kStepWithout,  // another one, in which the others of an elastic run miss the tasks that leave
   kEnd,
   kLeave,   // this task leaves an elastic run, which continues without it
   kRegroup  // an elastic run continues with another group
@@ -40,7 +41,7 @@ inline NextStep next_step(const std::vector<std::string>& wishes, int locals, in
   }
   if (leaving.empty()) return said("newcomers") ? NextStep::kRegroup : NextStep::kStep;
   if (!can_spare(static_cast<int>(leaving.size()))) return NextStep::kEnd;
-  return leaving.contains(task) ? NextStep::kLeave : NextStep::kStep;
+  return leaving.contains(task) ? NextStep::kLeave : NextStep::kStepWithout;
 }
 
 }  // namespace muster::inline v0_1::internal

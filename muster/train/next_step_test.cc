@@ -23,7 +23,7 @@ TEST(NextStep, TheRunContinuesUnlessAReplicaWantsSomethingElse) {
 
 TEST(NextStep, ATaskLeavesWhereItCanBeSpared) {
   EXPECT_EQ(next_of({kNewcomers, kSignal, kNone}, 1), NextStep::kLeave);
-  EXPECT_EQ(next_of({kNewcomers, kSignal, kNone}, 2), NextStep::kStep);
+  EXPECT_EQ(next_of({kNewcomers, kSignal, kNone}, 2), NextStep::kStepWithout);
   EXPECT_EQ(next_of({kNone, kSignal, kSignal}, 1), NextStep::kEnd);
   // The chief leads every group.
   EXPECT_EQ(next_of({kSignal, kNone, kNone}, 1), NextStep::kEnd);
@@ -32,7 +32,7 @@ TEST(NextStep, ATaskLeavesWhereItCanBeSpared) {
 TEST(NextStep, ASignalCountsWhenAllReplicasOfTheTaskKnowIt) {
   EXPECT_EQ(next_of({kNone, kNone, kSignal, kNone}, 1, 2), NextStep::kStep);
   EXPECT_EQ(next_of({kNone, kNone, kSignal, kSignal}, 1, 2), NextStep::kLeave);
-  EXPECT_EQ(next_of({kNone, kNone, kSignal, kSignal}, 0, 2), NextStep::kStep);
+  EXPECT_EQ(next_of({kNone, kNone, kSignal, kSignal}, 0, 2), NextStep::kStepWithout);
 }
 
 }  // namespace

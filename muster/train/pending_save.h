@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <optional>
 #include <string>
 #include <utility>
@@ -33,16 +34,26 @@ class MUSTER_PART_EXPORT PendingSave {
   // On the chief `make` is called and returns the checkpoint, whose tensors nobody changes; `saved`
   // is called with the prefix when the checkpoint is written. `may_fail` counts failures; nullptr,
   // on all replicas: none may fail. Throws the errors of CheckpointWriter::check(), and the errors
-  // of `make` unless `may_fail` allows them. REQUIRES: !any().
+  // of `make` unless `may_fail` allows them. `in_parts`: other processes write parts of it; if one
+  // is lost, the save is abandoned, which is no failure. REQUIRES: !any().
   void begin(CheckpointWriter* writer, const std::function<CheckpointInParts()>& make,
-             std::function<void(const std::string& prefix)> saved, FailedSaves* may_fail);
+             std::function<void(const std::string& prefix)> saved, FailedSaves* may_fail,
+             bool in_parts = false);
+  // This replica writes a part of the save of `step` that begins: a thread calls `write`, after the
+  // part before is written. The thread may outlive the save.
+  void write_part(int64_t step, std::function<void()> write);
   // Another replica than the chief takes part in a run whose save is in flight. REQUIRES: !any().
   void expect(bool may_fail);
+  // The group in which the save began has ended, and another one goes on. The chief's thread writes
+  // on, if it needs no part of a worker any more; another replica forgets the save.
+  void leave_group(bool is_chief);
+  // Whether the save needs the group in which it began, since others write parts of it.
+  bool needs_group() const { return needs_group_; }
   // `saved` is called from now on when the checkpoint is written.
   void call_when_saved(std::function<void(const std::string& prefix)> saved) {
     saved_ = std::move(saved);
   }
-  // Whether a failure may be allowed.
+  // Whether the replicas tell each other if it succeeded: it may fail, or be abandoned.
   bool patient() const { return patient_; }
   // Whether a save has begun that the replicas have not settled.
   bool any() const { return any_; }
@@ -69,13 +80,15 @@ class MUSTER_PART_EXPORT PendingSave {
 
  private:
   bool any_ = false;
-  bool patient_ = false;                // a failure may be allowed
+  bool patient_ = false;
+  bool in_parts_ = false, needs_group_ = false;
   CheckpointWriter* writer_ = nullptr;  // on the chief, until the result is handled
   int64_t step_ = 0;                    // on the chief
   std::function<void(const std::string& prefix)> saved_{};
   FailedSaves* may_fail_ = nullptr;
   std::string prefix_;  // on the chief, of the save if it succeeded
   int64_t waits_ = 0;
+  std::future<std::string> part_;  // the last member: its destructor waits for the thread
 };
 
 }  // namespace muster::inline v0_1

@@ -54,7 +54,8 @@ RunDriver::End RunDriver::run(const Plan& plan) {
     }
     course_.after_step_and_save(made);
     if (next == Next::kStep && stops_alone()) next = agree_on_next();
-    if (next == Next::kStep) continue;
+    if (next != Next::kStep && next != Next::kEnd) saves_.settle_parts("the change of workers");
+    if (next == Next::kStep || next == Next::kStepWithout) continue;
     if (next == Next::kLeave) leave();
     if (next == Next::kRegroup) {
       regroup();

@@ -37,6 +37,7 @@ RunSaves::RunSaves(RunSavesOptions options, distribute::Replica& replica, const 
 void RunSaves::take(std::shared_ptr<Kept> kept,
                     std::function<void(const std::string& prefix)> saved) {
   kept_ = std::move(kept);
+  kept_->pending.leave_group(replica_.is_chief());
   kept_->pending.call_when_saved(std::move(saved));
 }
 
@@ -63,6 +64,7 @@ void RunSaves::expect(const InFlight& save) {
 }
 
 bool RunSaves::is_writing() const { return kept_->pending.is_writing(); }
+bool RunSaves::needs_group() const { return kept_->pending.needs_group(); }
 
 CheckpointWriter& RunSaves::writer() { return *kept_->writer; }
 

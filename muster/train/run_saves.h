@@ -40,9 +40,10 @@ class MUSTER_PART_EXPORT RunSaves {
   RunSaves(RunSavesOptions options, distribute::Replica& replica, const Pace& pace, Clock& clock,
            int64_t step);
 
-  // What the chief of an elastic run keeps from one group of workers to the next: model_dir, and a
-  // save that a thread still writes. That save needs no worker, and no group continues from an
-  // earlier step, since the chief has made its step and is in each group.
+  // What a replica of an elastic run keeps from one group of workers to the next. The chief keeps
+  // model_dir, and a save that a thread still writes. No group continues from an earlier step,
+  // since the chief has made its step and is in each group. A save whose parts are not all written
+  // when a worker is lost is abandoned. The others keep a thread that still writes a part.
   class Kept;
   // The run goes on with another group. Nothing else may be called afterwards.
   std::shared_ptr<Kept> keep() const { return kept_; }
@@ -104,10 +105,16 @@ class MUSTER_PART_EXPORT RunSaves {
   // All replicas together: waits for a save that the thread still writes, for which `waiter` waits.
   // Afterwards lacks() and any() are exact.
   void settle(const std::string& waiter);
+  // The same before the group of workers changes, if the save needs them.
+  void settle_parts(const std::string& waiter) {
+    if (needs_group()) settle(waiter);
+  }
   // The run has failed: waits for a save that the thread still writes, and logs its failure.
   void end_after_error() noexcept;
 
  private:
+  bool needs_group() const;
+
   const RunSavesOptions options_;
   distribute::Replica& replica_;
   const Pace& pace_;

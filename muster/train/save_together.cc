@@ -35,7 +35,8 @@ Saved save_together(distribute::Replica& replica, const std::function<Checkpoint
                     const SaveWay& way) {
   Saved made;
   if (way.aside != nullptr) {
-    way.aside->begin(replica.is_chief() ? &writer() : nullptr, make, saved, way.may_fail);
+    way.aside->begin(replica.is_chief() ? &writer() : nullptr, make, saved, way.may_fail,
+                     way.in_parts);
     if (replica.is_chief()) made.await = [pending = way.aside] { return pending->await(); };
     return made;
   }

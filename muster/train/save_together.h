@@ -33,6 +33,8 @@ struct SaveWay {
   PendingSave* aside = nullptr;
   // Later saves will be made by a thread: the memory for their copy is made ready meanwhile.
   bool prepares = false;
+  // With `aside`: other processes write parts of it, too.
+  bool in_parts = false;
 };
 
 // Saves; all replicas call this together. On the chief `make` returns the checkpoint, and `saved`,

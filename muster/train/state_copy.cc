@@ -40,20 +40,25 @@ constexpr size_t kLine = 64;
 constexpr size_t kNear = 6144;
 // A thread takes this much at a time, in bytes.
 constexpr size_t kBlock = 42 * kNear;
+// So many blocks of a tensor have a checksum of their own: 16 MB, as a reader of some rows of a
+// tensor in parts must read and verify the pieces that contain them.
+constexpr size_t kBlocksOfPiece = 65;
 
 // Bytes to copy. Without `from` they are in their place. `to` begins a line, unless the block is
 // shorter than a line.
 struct Block {
   size_t tensor;  // the number of their tensor
+  size_t piece;   // the number of their piece of it
   const std::byte* from;
   std::byte* to;
   size_t bytes;
   DType dtype;
 };
 
-// The checksum of some blocks of a tensor that follow each other.
+// The checksum of some blocks of a piece of a tensor that follow each other.
 struct Sum {
   size_t tensor = 0;
+  size_t piece = 0;
   uint32_t crc = 0;
   size_t bytes = 0;
 };
@@ -216,8 +221,10 @@ std::map<std::string, Tensor> StateCopy::of(const std::map<std::string, Tensor>&
     // Up to where a line begins.
     size_t size = (kLine - reinterpret_cast<uintptr_t>(to) % kLine) % kLine;
     if (size == 0) size = kBlock;
+    size_t block = 0;  // of this tensor
     for (size_t at = 0; at < copy.nbytes(); at += std::exchange(size, kBlock)) {
       blocks.push_back({.tensor = copied.size(),
+                        .piece = block++ / kBlocksOfPiece,
                         .from = plain ? from + at : nullptr,
                         .to = to + at,
                         .bytes = std::min(size, copy.nbytes() - at),
@@ -232,9 +239,11 @@ std::map<std::string, Tensor> StateCopy::of(const std::map<std::string, Tensor>&
     std::map<size_t, Sum> own;
     bool finite = true;
     for (size_t i = begin, first = begin; i < end; ++i) {
-      if (blocks[i].tensor != blocks[first].tensor) first = i;
+      if (blocks[i].tensor != blocks[first].tensor || blocks[i].piece != blocks[first].piece)
+        first = i;
       Sum& sum = own[first];
       sum.tensor = blocks[i].tensor;
+      sum.piece = blocks[i].piece;
       finite &= copy_block(blocks[i], &sum.crc);
       sum.bytes += blocks[i].bytes;
     }
@@ -243,10 +252,14 @@ std::map<std::string, Tensor> StateCopy::of(const std::map<std::string, Tensor>&
     all_finite &= finite;
     sums.merge(own);
   });
-  std::vector<uint32_t> crcs(copied.size(), crc32c({}));
-  for (const auto& [first, sum] : sums)
-    crcs[sum.tensor] = joined_crc32c(crcs[sum.tensor], sum.crc, sum.bytes);
-  for (size_t i = 0; i < copied.size(); ++i) note_crc32c(copied[i], crcs[i]);
+  std::vector<std::vector<Checksum>> checksums(copied.size());
+  for (const auto& [first, sum] : sums) {
+    std::vector<Checksum>& pieces = checksums[sum.tensor];
+    if (pieces.size() == sum.piece) pieces.push_back({.crc32c = crc32c({})});
+    Checksum& piece = pieces.back();
+    piece = {piece.bytes + sum.bytes, joined_crc32c(piece.crc32c, sum.crc, sum.bytes)};
+  }
+  for (size_t i = 0; i < copied.size(); ++i) note_checksums(copied[i], std::move(checksums[i]));
   all_finite_ = all_finite;
   return copies_;
 }

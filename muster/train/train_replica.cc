@@ -158,9 +158,7 @@ class Run final : public RunCourse {
   bool idle() const { return driver_.idle(); }
 
  private:
-  void keep_saves() noexcept {
-    if (replica_.is_chief()) attempt_->saves = saves_.keep();
-  }
+  void keep_saves() noexcept { attempt_->saves = saves_.keep(); }
   void saved(const std::string& prefix) { hooks_.after_save(checkpoint_step(prefix), prefix); }
 
   // Whether it continues from the memory of the workers.
@@ -424,6 +422,8 @@ class Run final : public RunCourse {
                       .epoch = input_->batches().position().epoch,
                       .writer = [&]() -> CheckpointWriter& { return saves_.writer(); },
                       .saved = [this](const std::string& prefix) { saved(prefix); },
+                      .model_dir = options_.model_dir,
+                      .fs = options_.fs,
                       .way = way});
     trace_.lap(StepTrace::kSaving);
     return made;

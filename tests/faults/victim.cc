@@ -4,7 +4,8 @@
 // and each task says when it starts, for which it waits while a file "hold" is there; a checkpoint
 // of the phases "save" and "write" is not there while a file "hold_save" is.
 // With FAULT_STEPS it makes so many steps, of FAULT_STEP_SECONDS each, saves every
-// FAULT_SAVE_EVERY of them, and the chief says when it has made each. With FAULT_AUDIT it records
+// FAULT_SAVE_EVERY of them, and the chief says when it has made each. With FAULT_PARTS all workers
+// write parts of its checkpoints. With FAULT_AUDIT it records
 // which examples it uses. Where the file FAULT_OTHER exists, it starts with another seed. With
 // FAULT_SERVED it trains on parameter servers, which wait that many seconds for a task that may be
 // started again. With FAULT_KERAS, a file, it is a fit() on parameter servers, whose backups fail
@@ -25,6 +26,7 @@
 #include <thread>
 
 #include "muster/base/fault_file_system.h"
+#include "muster/train/save_parts.h"
 
 using namespace muster;
 
@@ -363,6 +365,7 @@ void save_without_end(const Flags& flags) {
 void program(const Flags& flags) {
   if (!variable("FAULT_SCHEDULED").empty()) return save_without_end(flags);
   if (!variable("FAULT_KERAS").empty()) return fit_on_servers(flags);
+  if (!variable("FAULT_PARTS").empty()) internal::divide_states_from(1);
   start_by_gates();
   strike_when_told();
   reach("start");

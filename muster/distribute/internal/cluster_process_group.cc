@@ -90,6 +90,59 @@ GroupsOfBefore& groups_of_before() {
 // waits for one that is lost.
 constexpr double kElasticReconnect = 0.3;
 
+// Keys of the coordinator, which any thread may use while the group lives.
+class ClusterMailbox final : public Mailbox {
+ public:
+  ClusterMailbox(control::CoordinatorClient& client, Seconds patience)
+      : client_(&client), patience_(patience) {}
+  // The client is closed, and may be destroyed when this returns.
+  void end() {
+    const std::lock_guard lock(mutex_);
+    client_ = nullptr;
+  }
+
+  void put(const std::string& key, const std::string& text) override {
+    ask([&](control::CoordinatorClient& client) { client.set(kPrefix + key, text); });
+  }
+  std::string take(const std::string& key) override {
+    constexpr Seconds kLongestPause{0.05};
+    const auto end = SteadyClock::now() + patience_;
+    for (Seconds pause{0.002};; pause = std::min(2 * pause, kLongestPause)) {
+      std::optional<std::string> text;
+      ask([&](control::CoordinatorClient& client) {
+        // A wait for the key would end with a request to stop.
+        if (!client.check({kPrefix + key})) return;
+        text = client.get(kPrefix + key);
+        client.erase(kPrefix + key);
+      });
+      if (text) return *text;
+      if (SteadyClock::now() > end) {
+        throw Error(ErrorKind::kTimeout,
+                    fmt::format("no task has sent '{}' within {:.0f} s", key, patience_.count()),
+                    "set CommunicationOptions.save_timeout higher if saving takes long");
+      }
+      std::this_thread::sleep_for(pause);
+    }
+  }
+
+ private:
+  static constexpr const char* kPrefix = "mailbox/";
+
+  void ask(const std::function<void(control::CoordinatorClient& client)>& request) {
+    const std::lock_guard lock(mutex_);
+    if (client_ == nullptr) throw Error(ErrorKind::kPeerLost, "the group of workers has ended");
+    try {
+      request(*client_);
+    } catch (const Error& error) {
+      throw Error(ErrorKind::kPeerLost, error.message(), error.hint());
+    }
+  }
+
+  std::mutex mutex_;
+  control::CoordinatorClient* client_;
+  const Seconds patience_;
+};
+
 // Those workers of `all` that have these ranks, "0,2,3", and the place of this task among them.
 cluster::ResolvedCluster part_of(const cluster::ResolvedCluster& all, const std::string& ranks) {
   cluster::ResolvedCluster part = all;
@@ -171,6 +224,7 @@ class JoinedCluster final : public ClusterProcessGroup {
     if (elastic_) take_members();
     log::debug("joined; connecting to the other tasks");
     store_ = std::make_unique<CoordinatorStore>(*client_, "communicator/");
+    mailbox_ = std::make_shared<ClusterMailbox>(*client_, options_.save_timeout);
     // A stopped peer would block a collective for ever: the watcher ends it.
     client_->on_failure([this](const control::Failure& failure) {
       if (elastic_) elastic_->note_failure(failure);
@@ -187,6 +241,7 @@ class JoinedCluster final : public ClusterProcessGroup {
     stop_watch_.reset();
     note_failure();
     client_->close();  // before what its callback refers to
+    mailbox_->end();
     if (server_ && !elastic_) server_->stop(finished_ ? 10 : 2);
   }
 
@@ -254,6 +309,8 @@ class JoinedCluster final : public ClusterProcessGroup {
     client_->done();
     client_->close();
   }
+
+  std::shared_ptr<Mailbox> mailbox() override { return mailbox_; }
 
   void report(plan::Phase phase, int64_t step) override {
     if (stop_watch_) stop_watch_->note_progress(phase);
@@ -460,6 +517,7 @@ class JoinedCluster final : public ClusterProcessGroup {
   std::shared_ptr<control::CoordinatorServer> server_;
   std::unique_ptr<control::CoordinatorClient> client_;
   std::unique_ptr<CoordinatorStore> store_;
+  std::shared_ptr<ClusterMailbox> mailbox_;
   std::map<std::string, int64_t> rounds_;
   std::atomic<bool> finished_ = false;
   std::vector<ProcessIdentity> processes_;  // by rank

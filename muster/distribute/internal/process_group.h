@@ -4,10 +4,12 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "muster/base/error.h"
+#include "muster/distribute/group.h"
 #include "muster/plan/phase.h"
 
 namespace muster::inline v0_1::distribute {
@@ -25,6 +27,9 @@ class ProcessGroup {
   virtual void barrier(const std::string& name) = 0;
   // The clean end: all processes are through.
   virtual void finish() = 0;
+
+  // --- each process by itself ---
+  virtual std::shared_ptr<Mailbox> mailbox() = 0;
 
   // --- failures ---
   // Reports what this process is doing, for tasks that wait for it.

@@ -34,6 +34,9 @@ class ReplicaGroup final : public Group {
   void check_failure() override;
   void await_failure() override;
   Error explain(const Error& error) override;
+  std::shared_ptr<Mailbox> mailbox() override {
+    return processes_ != nullptr ? processes_->mailbox() : nullptr;
+  }
 
  private:
   // Waits until all replicas of this process have called it for `what`, each with its text `mine`.

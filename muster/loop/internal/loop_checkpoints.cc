@@ -137,6 +137,7 @@ Saved Loop::save(const std::string& model_dir, const SaveOptions& options,
                if (summary_hook_ != nullptr)
                  summary_hook_->after_save(checkpoint_step(written), written);
              },
+         .model_dir = model_dir,
          .way = {.may_fail = patient ? &failures : nullptr,
                  .aside = aside ? &replicas_[local]->pending : nullptr,
                  .prepares = options.asynchronous && !aside && !should_stop()}});

@@ -37,9 +37,7 @@ PartFiles::PartFiles(std::string model_dir, FileSystem* fs)
     : model_dir_(std::move(model_dir)), fs_(fs != nullptr ? *fs : file_systems()) {}
 
 bool PartFiles::sees(const std::string& text) const {
-  if (model_dir_.empty()) return false;
-  const Result<std::string> found = fs_.read_file(join_path(model_dir_, kSightFile));
-  return found.ok() && found.value() == text;
+  return sees_directory(fs_, model_dir_, text);
 }
 
 net::shards::Written PartFiles::write(const std::string& name, const ShardStore& store,

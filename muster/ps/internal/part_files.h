@@ -18,9 +18,6 @@
 
 namespace muster::inline v0_1::ps {
 
-// A file in a directory by which the chief finds out which servers see the same directory.
-inline constexpr const char* kSightFile = ".muster-sight";
-
 // Reads a server's part, a tensor of that form, of `name` in a checkpoint: from its row `begin` on,
 // or all of it if that is unset. Calls `take` with a few MB at a time: with rows, and the server's
 // number of the first one; or with a tensor as a whole, and nothing. Throws the errors of reading.

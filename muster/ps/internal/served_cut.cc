@@ -96,30 +96,16 @@ void ServedCut::forget_parts() {
 }
 
 formats::SafetensorsParts ServedCut::parts_table() const {
-  formats::SafetensorsParts table;
-  std::vector<formats::SafetensorsParts> all_parts(written_.size());
-  // The parts of each tensor, in their order.
-  std::map<std::string, std::map<int, const formats::SafetensorsParts::Tensor*>> parts;
+  std::vector<formats::SafetensorsParts> parts;
+  std::vector<std::vector<PartTensor>> held(held_.size());
   for (size_t server = 0; server < written_.size(); ++server) {
-    formats::SafetensorsParts& its = all_parts[server];
-    its = formats::SafetensorsParts::parse(written_[server].table, "the table of a part").value();
-    table.files.push_back(its.files.at(0));
-    for (const HeldTensor& held : held_[server]) {
-      formats::SafetensorsParts::Tensor& tensor = its.tensors.at(held.name);
-      for (formats::TensorPiece& piece : tensor.pieces) piece.file = server;
-      // Counters that every server has are alike.
-      parts[held.logical].emplace(held.part, &tensor);
-    }
+    parts.push_back(
+        formats::SafetensorsParts::parse(written_[server].table, "the table of a part").value());
+    // Counters that every server has are alike.
+    for (const HeldTensor& each : held_[server])
+      held[server].push_back({each.name, each.logical, each.part});
   }
-  for (const auto& [name, by_part] : parts) {
-    formats::SafetensorsParts::Tensor& whole = table.tensors[name];
-    whole.shape = specs_.at(name).shape;
-    for (const auto& [part, tensor] : by_part) {
-      whole.dtype = tensor->dtype;
-      whole.pieces.insert(whole.pieces.end(), tensor->pieces.begin(), tensor->pieces.end());
-    }
-  }
-  return table;
+  return join_parts(std::move(parts), held, specs_);
 }
 
 }  // namespace muster::inline v0_1::ps

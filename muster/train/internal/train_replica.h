@@ -28,7 +28,7 @@ struct Attempt {
   // Of an elastic run: whether hooks have begun with the present group.
   bool hooks_begun = false;
   std::shared_ptr<ExampleAudit> audit = nullptr;
-  // Of an elastic run, on the chief: what it keeps for the next group.
+  // Of an elastic run: what this replica keeps for the next group.
   std::shared_ptr<RunSaves::Kept> saves = nullptr;
   int64_t first_step = -1;  // after which this worker began
   // Of an elastic run that did not throw: another group goes on, in which this worker is.
