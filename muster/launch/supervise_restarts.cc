@@ -44,11 +44,11 @@ void Supervisor::on_exit(RunningTask& task) {
     held_.push_back(what);
     return;
   }
-  const std::string others = names_of_running();
-  if (others.empty()) return;  // the report says it
   // Where the error is the run's, the others end with it too.
   task.exit.refused = task.spec->spared && task.restarts > 0 &&
                       !asks_for_restart(task.exit.status) && enough_are_left();
+  const std::string others = names_of_running();
+  if (others.empty()) return;  // the report says it
   const bool may_be_lost =
       task.exit.refused || (task.spec->may_be_lost && asks_for_restart(task.exit.status));
   task.exit.needed = may_be_lost && !enough_are_left();

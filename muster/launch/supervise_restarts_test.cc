@@ -161,6 +161,20 @@ TEST_F(SuperviseRestartsTest, AWorkerThatLeftEndsAfterTheChiefAndIsNoFailure) {
   EXPECT_EQ(outcome.exit_code, 0) << read("err");
 }
 
+// The same of a worker that the others have refused.
+TEST_F(SuperviseRestartsTest, ARefusedWorkerThatEndsLastIsNoFailure) {
+  std::vector<ProcessSpec> processes = {
+      process("worker 0", "as chief; wait_for again; exit 0"),
+      process("worker 1",
+              "if [ -e dead ]; then touch again; wait_for_end chief; sleep 0.3; exit 2; fi; "
+              "wait_for chief; touch dead; kill -9 $$")};
+  processes[1].may_be_lost = processes[1].spared = true;
+  processes[1].restarts = 1;
+  const Outcome outcome =
+      supervise_here(processes, {.survivor_time = std::chrono::seconds(60), .min_tasks = 1});
+  EXPECT_EQ(outcome.exit_code, 0) << read("err");
+}
+
 TEST_F(SuperviseRestartsTest, WithoutAWorkerThatIsToldToStopTheOthersGoOn) {
   std::vector<ProcessSpec> processes = {process("chief 0", "wait_for_end gone; echo done"),
                                         process("worker 0", "as gone; exit 143")};
