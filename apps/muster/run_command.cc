@@ -73,15 +73,10 @@ int run_on_nodes(RunFlags& flags) {
     throw invalid_argument("--rendezvous needs --nodes",
                            "add --nodes=I/N: the number of this machine, from 0, and of all");
   }
-  if (flags.run.min_workers > 0) {
-    throw invalid_argument(
-        "not supported: --workers=MIN:MAX with --nodes",
-        "pass one number of workers: the machines are restarted as one run; or start the workers "
-        "of an elastic run on each machine by another launcher, with MUSTER_MIN_WORKERS");
-  }
   const nodes::NodeOptions parsed = nodes::parse_nodes(flags.nodes);
   flags.node.node = parsed.node;
   flags.node.nodes = parsed.nodes;
+  flags.node.least = parsed.least;
   if (flags.dry_run) {
     throw invalid_argument(
         "--dry-run with --nodes is not supported: the tasks have addresses when "
@@ -210,7 +205,8 @@ void add_run(CLI::App& app, const std::vector<std::string>& all,
   const FlagLimits count{.at_least = 0, .at_most = 4096};
   flag({"workers",
         &flags->workers,
-        "Number of worker tasks; 0 only with --chief. MIN:MAX starts MAX workers, and the run "
+        "Number of worker tasks (of each machine); 0 only with --chief. MIN:MAX starts MAX "
+        "workers, and the run "
         "continues while MIN are left, the chief among them",
         {},
         "N|MIN:MAX"});
@@ -224,18 +220,20 @@ void add_run(CLI::App& app, const std::vector<std::string>& all,
       {"threads", &flags->run.threads,
        "Number of threads of each task; 0: MUSTER_THREADS, OMP_NUM_THREADS, or its number of cores",
        count});
+  flag({"restart", &flags->run.restart,
+        "How many times within an hour to restart after a task was killed or exits with 138: with "
+        "--ps, and for a worker of a run with a minimum, only that task, else all tasks; the "
+        "evaluator "
+        "is restarted alone",
+        count});
   flag(
-      {"restart", &flags->run.restart,
-       "How many times within an hour to restart after a task was killed or exits with 138: with "
-       "--ps, and for a worker of --workers=MIN:MAX, only that task, else all tasks; the evaluator "
-       "is restarted alone",
-       count});
-  flag({"nodes",
-        &flags->nodes,
-        "This machine's number, from 0, and the number of machines: 0/3. Each machine runs this "
-        "command with --workers tasks",
-        {},
-        "I/N"});
+      {"nodes",
+       &flags->nodes,
+       "This machine's number, from 0, and the number of machines: 0/3. Each machine runs this "
+       "command with --workers tasks. 0/2:3: the run continues while as many workers are left as 2 "
+       "machines have, the chief among them, and machines may come again",
+       {},
+       "I/N|I/MIN:MAX"});
   flag({"rendezvous",
         &flags->node.rendezvous,
         "Address of machine 0 where the machines of --nodes meet; machine 0 serves it",
@@ -302,7 +300,8 @@ void add_run(CLI::App& app, const std::vector<std::string>& all,
       "  muster run --workers=2 --report=report.html -- mnist --data_dir=digits "
       "--model_dir=model\n"
       "  muster run --chief --workers=2 --ps=2 --restart=3 -- mnist --strategy=parameter_server\n"
-      "  muster run --nodes=0/2 --rendezvous=node1:29500 --restart=3 -- ./train");
+      "  muster run --nodes=0/2 --rendezvous=node1:29500 --restart=3 -- ./train\n"
+      "  muster run --nodes=0/1:2 --rendezvous=node1:29500 --restart=3 -- ./train");
   command->callback([flags, &all, program, own_folder, &action] {
     flags->run.command = program;
     action = [flags, &all, own_folder] { return run(*flags, all, own_folder); };

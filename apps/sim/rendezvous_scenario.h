@@ -19,6 +19,10 @@ class RendezvousScenario : public Scenario {
     bool starts_while_others_run = false;  // a launcher says that it is ready while its tasks run
     bool ignores_silence = false;          // a launcher that is cut off keeps its tasks
     bool claims_to_have_heard = false;     // a launcher says that it knows of every start
+    // In an elastic run:
+    bool losses_are_failures = false;  // a launcher says that a lost task ends the start
+    bool restarts_unasked = false;     // it starts a lost task again without asking
+    bool never_heard = false;          // it does not say of which start it has heard
   };
   RendezvousScenario() = default;
   explicit RendezvousScenario(Planted planted) : planted_(planted) {}

@@ -23,8 +23,23 @@ TEST(RendezvousScenario, FindsALauncherThatIgnoresSilence) {
 
 // As the launcher did before the simulator found it.
 TEST(RendezvousScenario, FindsALauncherThatReadsOldNews) {
-  expect_failure(RendezvousScenario({.claims_to_have_heard = true}), 2000,
+  expect_failure(RendezvousScenario({.claims_to_have_heard = true}), 10'000,
                  HasSubstr("tasks of two starts of the run never run at the same time"));
+}
+
+TEST(RendezvousScenario, FindsALauncherThatEndsAnElasticRunForALostTask) {
+  expect_failure(RendezvousScenario({.losses_are_failures = true}), 500,
+                 HasSubstr("an elastic run continues while enough tasks are left"));
+}
+
+TEST(RendezvousScenario, FindsALauncherThatStartsALostTaskWithoutAsking) {
+  expect_failure(RendezvousScenario({.restarts_unasked = true}), 1000,
+                 HasSubstr("no more starts than the budget allows"));
+}
+
+TEST(RendezvousScenario, FindsALauncherThatIsNotTakenInAgain) {
+  expect_failure(RendezvousScenario({.never_heard = true}), 500,
+                 HasSubstr("a machine that comes takes part in the start that runs"));
 }
 
 }  // namespace

@@ -22,6 +22,10 @@ RendezvousWorld::RendezvousWorld(uint64_t seed, const std::vector<Fault>& faults
   nodes_ = 2 + static_cast<int>(agenda_.uniform(0, 3));
   restarts_ = static_cast<int>(agenda_.uniform(0, 5));
   duration_ = agenda_.uniform(20, 120);
+  if (agenda_.draw(2) == 0) {
+    least_ = 1 + agenda_.draw(nodes_);
+    tasks_ = 1 + agenda_.draw(3);
+  }
   machines_.resize(static_cast<size_t>(nodes_));
   for (int node = 0; node < nodes_; ++node)
     agenda_.after(agenda_.uniform(0, 10), [this, node] { start(node); });
@@ -58,6 +62,7 @@ void RendezvousWorld::start(int node) {
   if (machine(node).launcher != nullptr || machine(node).ended_well) return;
   nodes::Launcher launcher({.node = node,
                             .nodes = nodes_,
+                            .least = least_,
                             .host = fmt::format("host{}", node),
                             .flags = {"--workers=1"}},
                            "host0:1", kJoinTime);
@@ -74,7 +79,9 @@ void RendezvousWorld::start(int node) {
                                  .job_id = "job",
                                  .id = it->number,
                                  .join_timeout = kJoinTime,
-                                 .restarts = {.restarts = restarts_, .seed = it->number}},
+                                 .restarts = {.restarts = restarts_, .seed = it->number},
+                                 .tasks = tasks_,
+                                 .min_tasks = least_ * tasks_},
         agenda_.now());
     starts_of_[server_->id] = 0;
     serve(server_);
@@ -101,8 +108,10 @@ void RendezvousWorld::strike(const Fault& fault) {
   const double until = agenda_.now() + fault.amount;
   switch (fault.kind) {
     case kTaskDies:
-      if (it != nullptr && it->runs && !it->ending) {
-        it->launcher.task_failed("a task was killed");
+      if (it != nullptr && it->runs && !it->ending && elastic()) {
+        lose_task(*it, static_cast<size_t>(fault.task / nodes_) % it->tasks.size());
+      } else if (it != nullptr && it->runs && !it->ending) {
+        it->launcher.tasks_are({.failed = "a task was killed"});
         end_tasks(*it, 0, {.exit_code = kExitKilled, .rank = 1, .reasons = {"a task was killed"}});
       }
       break;
@@ -224,7 +233,10 @@ void RendezvousWorld::check() {
   const Process* running = nullptr;
   for (const Machine& machine : machines_) {
     const Process* const it = machine.launcher.get();
+    if (it != nullptr && elastic()) check_join(*machine.launcher);
     if (it == nullptr || !it->runs) continue;
+    // The others may begin again without it, while its tasks end and reach no chief.
+    if (elastic() && agenda_.now() - it->heard_at > kSilence) continue;
     require(running == nullptr || running->begun == it->begun,
             "tasks of two starts of the run never run at the same time");
     running = it;
@@ -239,12 +251,14 @@ void RendezvousWorld::check_end() {
     require(codes.size() == 1, "all launchers that hear the end have the same exit code");
     if (*codes.begin() != 0) continue;
     const bool well = std::ranges::any_of(ended_well_, [&](const auto& start) {
-      return start.first.first == rendezvous && start.second == nodes_;
+      return start.first.first == rendezvous && start.second == (elastic() ? 1 : nodes_);
     });
     require(well, "exit code 0 means that all tasks of one start ended well");
   }
-  for (const auto& [rendezvous, starts] : starts_of_)
-    require(starts <= 1 + restarts_, "no more starts than the budget allows");
+  for (const auto& [rendezvous, starts] : starts_of_) {
+    require(starts + restarts_of_tasks_[rendezvous] <= 1 + restarts_,
+            "no more starts than the budget allows");
+  }
 }
 
 }  // namespace muster::sim

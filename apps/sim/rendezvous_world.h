@@ -54,6 +54,10 @@ class RendezvousWorld {
   // Tasks that are to end get this long before they are killed.
   static constexpr double kSurvivorTime = 15;
 
+  // Of an elastic run: tasks are killed, and start again, one by one.
+  static constexpr double kMemoryTime = 40;  // the chief waits for enough others
+  enum class Task { kRuns, kAsks, kLost };
+
   // A launcher's process.
   struct Process {
     const int node;
@@ -74,6 +78,13 @@ class RendezvousWorld {
     NodeOutcome outcome{};
     int stop_signal = 0;              // they got it
     std::optional<double> left_at{};  // it does nothing but leave
+    // Of an elastic run.
+    std::vector<Task> tasks{};  // the chief first
+    int64_t answered = 0;
+    std::vector<size_t> asking{};
+    std::optional<double> alone_since{};  // without the chief; of the chief: with too few
+    double work = 0;                      // seconds of steps that the chief has made
+    std::optional<double> waits_since{};  // it is ready, and the others run
   };
   using ProcessPtr = std::shared_ptr<Process>;
 
@@ -118,6 +129,7 @@ class RendezvousWorld {
   // The process does it when it does not stand still.
   void when_awake(int node, const std::function<void()>& act);
 
+  bool elastic() const { return least_ > 0; }
   bool over() {
     return std::ranges::all_of(machines_,
                                [](const Machine& machine) { return machine.ended_well; });
@@ -161,8 +173,27 @@ class RendezvousWorld {
   // They end within that time, and this is how.
   void end_tasks(Process& it, double seconds, const NodeOutcome& outcome);
   void watch_tasks(Process& it);
+  void finish_tasks(Process& it);
+
+  // --- tasks of an elastic run ---
+
+  void watch_elastic_tasks(Process& it);
+  // What NodeRun gives to the launcher.
+  launch::GroupState state_of(const Process& it) const;
+  void take_answers(Process& it, const launch::OtherGroups& others);
+  void lose_task(Process& it, size_t task);
+  void train(Process& chief);
+  void follow(Process& it);
+  // Whether no task of the chief's start is lost.
+  bool all_are_there();
+  // How many tasks the chief can reach.
+  int members(const Process& chief);
+  // Whether the chief's machine trains, and this one can reach it.
+  bool sees_chief(const Process& it);
 
   // --- laws ---
+
+  void check_join(Process& it);
 
   void check();
   void check_end();
@@ -171,7 +202,8 @@ class RendezvousWorld {
   Trace& trace_;
   Agenda agenda_;
   int nodes_ = 2, restarts_ = 0;
-  double duration_ = 60;  // seconds of the tasks' work
+  int least_ = 0, tasks_ = 1;  // of an elastic run: machines that are enough, tasks of each
+  double duration_ = 60;       // seconds of the tasks' work
   std::vector<Machine> machines_;
   ServerPtr server_;
   uint64_t processes_ = 0;
@@ -180,6 +212,7 @@ class RendezvousWorld {
   std::map<uint64_t, std::set<int>> codes_;                 // heard, by rendezvous
   std::map<std::pair<uint64_t, int64_t>, int> ended_well_;  // machines, by start
   std::map<uint64_t, int64_t> starts_of_;                   // by rendezvous
+  std::map<uint64_t, int64_t> restarts_of_tasks_;           // by rendezvous
 };
 
 }  // namespace muster::sim

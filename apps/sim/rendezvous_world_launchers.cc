@@ -43,7 +43,7 @@ void RendezvousWorld::talk(const ProcessPtr& it) {
 void RendezvousWorld::act(const ProcessPtr& it) {
   if (it->left_at) return leave(it);
   if (it->runs) {
-    watch_tasks(*it);
+    elastic() ? watch_elastic_tasks(*it) : watch_tasks(*it);
   } else {
     const RunView& view = it->link.view();
     switch (it->launcher.next(view, it->link.loss(agenda_.now()), agenda_.now())) {
@@ -56,7 +56,9 @@ void RendezvousWorld::act(const ProcessPtr& it) {
       case Launcher::Next::kLeave:
         it->left_at = agenda_.now();
         note(*it, fmt::format("ends with exit code {}", it->launcher.exit_code()));
-        if (view.state == RunView::State::kOver)
+        // A machine of an elastic run that is told to stop leaves the others.
+        if (view.state == RunView::State::kOver &&
+            (!elastic() || it->launcher.report().stop_signal == 0))
           codes_[view.rendezvous].insert(it->launcher.exit_code());
         break;
       case Launcher::Next::kWait:
@@ -73,6 +75,7 @@ void RendezvousWorld::say(Process& it) {
     report.heard_rendezvous = it.link.view().rendezvous;
     report.heard_round = INT64_MAX;
   }
+  if (planted_.never_heard) report.heard_rendezvous = 0;
   it.link.say(std::move(report));
 }
 
@@ -81,9 +84,13 @@ void RendezvousWorld::leave(const ProcessPtr& it) {
   const bool drained = it->node != 0 || server_ == nullptr || server_->rendezvous->all_left() ||
                        waited > Launcher::kGoodbyeTime;
   if ((!it->link.has_said_all() && waited < Launcher::kLeaveTime) || !drained) return;
-  // A run that asks for it is started again by its user, with the same command.
   const int node = it->node;
   machine(node).ended_well = true;
+  // A machine that was taken away comes again.
+  if (elastic() && node != 0 && it->launcher.report().stop_signal != 0 && agenda_.draw(2) == 0) {
+    machine(node).ended_well = false;
+    agenda_.after(agenda_.uniform(1, 40), [this, node] { start(node); });
+  }
   if (it->connection != 0) close_later(it->connection);
   if (node != 0) {
     machine(node).launcher.reset();
@@ -106,6 +113,11 @@ void RendezvousWorld::begin_tasks(Process& it) {
   it.tasks_end_at = agenda_.now() + duration_ + agenda_.uniform(0, 1);
   it.outcome = {};
   it.stop_signal = 0;
+  it.tasks.assign(elastic() ? static_cast<size_t>(tasks_) : 0, Task::kRuns);
+  it.answered = 0;
+  it.asking.clear();
+  it.alone_since.reset();
+  it.work = 0;
   if (trace_.kept())
     note(it,
          fmt::format("starts the tasks of start {} of rendezvous {}", view.round, view.rendezvous));
@@ -119,13 +131,16 @@ void RendezvousWorld::end_tasks(Process& it, double seconds, const NodeOutcome& 
   it.tasks_end_at = agenda_.now() + seconds;
 }
 
+void RendezvousWorld::finish_tasks(Process& it) {
+  note(it, fmt::format("its tasks have ended with {}", it.outcome.exit_code));
+  it.runs = false;
+  // The first machine's are enough in an elastic run.
+  if (it.outcome.exit_code == 0 && (!elastic() || it.node == 0)) ++ended_well_[*it.begun];
+  it.launcher.ended(it.outcome, it.stop_signal);
+}
+
 void RendezvousWorld::watch_tasks(Process& it) {
-  if (agenda_.now() >= it.tasks_end_at) {
-    note(it, fmt::format("its tasks have ended with {}", it.outcome.exit_code));
-    it.runs = false;
-    if (it.outcome.exit_code == 0) ++ended_well_[*it.begun];
-    return it.launcher.ended(it.outcome, it.stop_signal);
-  }
+  if (agenda_.now() >= it.tasks_end_at) return finish_tasks(it);
   if (it.ending) return;
   const auto loss = planted_.ignores_silence ? std::nullopt : it.link.loss(agenda_.now());
   const launch::OtherGroups others = it.launcher.others(it.link.view(), loss);

@@ -178,7 +178,7 @@ void check_run_options(const RunOptions& options) {
                            "it trains as well, so --workers may be one less");
   }
   const int training = options.workers + (options.chief ? 1 : 0);
-  if (options.min_workers < 0 || options.min_workers > training) {
+  if (options.min_workers < 0 || (!options.place && options.min_workers > training)) {
     throw invalid_argument(
         fmt::format("--workers has the minimum {}, and the run has {} tasks that train",
                     options.min_workers, training),
@@ -300,8 +300,9 @@ RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::v
       }
       if (options.min_workers > 0 && tasks > 1) {
         spec.environment.emplace_back("MUSTER_MIN_WORKERS", std::to_string(options.min_workers));
-        spec.may_be_lost = spec.spared = i > 0;
-        spec.restarts = i > 0 ? options.restart : 0;
+        spec.may_be_lost = spec.spared = i > 0 || !leads(options);
+        spec.restarts = spec.spared ? options.restart : 0;
+        spec.newcomer = options.place && options.place->joins;
       }
       if (tasks > 1) {
         spec.environment.push_back(config_of(cluster, roles[i]));

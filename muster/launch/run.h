@@ -30,13 +30,14 @@ struct RunPlace {
   std::vector<std::vector<std::string>> addresses{};
   std::string job_id{};  // the name of the job
   std::string run_id{};  // by which an evaluator tells what an earlier run has left
+  bool joins = false;    // the others of an elastic run train already
 };
 
 // The flags of `muster run`.
 struct RunOptions {
   int workers = 1;
   // More than 0: the run is elastic. It continues without workers that are lost while so many tasks
-  // that train are left, the first of them (the chief, or worker 0) always.
+  // that train are left, on all machines, the first of them (the chief, or worker 0) always.
   int min_workers = 0;
   bool chief = false;      // one more task, of type chief
   int ps = 0;              // parameter servers; they need a chief

@@ -63,7 +63,10 @@ Outcome Supervisor::run() {
   start_all();
   while (!all_reaped() && !given_up()) {
     wait_for_events();
-    for (const int signal : signals_.take()) on_signal(signal);
+    for (const int signal : signals_.take()) {
+      on_signal(signal);
+      own_.stop_signal = stop_signal_;
+    }
     for (RunningTask& task : tasks_) {
       if (!task.reaped && task.process.pid > 0) look_after(task);
     }
@@ -298,8 +301,9 @@ void Supervisor::send(int signal) {
 }
 
 bool Supervisor::all_reaped() const {
-  return std::all_of(tasks_.begin(), tasks_.end(),
-                     [](const RunningTask& task) { return task.reaped; });
+  return std::all_of(tasks_.begin(), tasks_.end(), [&](const RunningTask& task) {
+    return task.reaped && !(task.asks && phase_ == Phase::kRunning);
+  });
 }
 
 bool Supervisor::given_up() const {

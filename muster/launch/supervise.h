@@ -34,6 +34,9 @@
 // was told to stop by itself (130, 143), and is like one next to the group; with another exit code
 // it is like any other.
 //
+// In an elastic run on several machines a lost task is started again when the others allow it, and
+// they know whether enough tasks are left.
+//
 // The root cause is the failure of the highest rank, and of those the earliest:
 //   1. a death by a signal we did not send, or an exit code other than those below, unless the last
 //      words are what another task failed with;
@@ -42,7 +45,7 @@
 //   4. a task that still ran when `survivor_time` or `idle_time` was over: it hung;
 //   5. exit code 138 of a survivor whose last words are that a peer was lost or did not come, and
 //      other codes of one that repeats what another task failed with;
-//   6. a failure of a process next to the group;
+//   6. a failure of a process next to the group, or of one that may be lost;
 //   7. whatever a task did after we signalled it.
 // The group's exit code is the root cause's, 128 + n for signal n, and 138 when a task hung. After
 // a stop request the failures of rank 1 still win, and so does a task that says why it could not
@@ -51,10 +54,12 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -79,16 +84,36 @@ struct ProcessSpec {
   int restarts = 0;     // how often within an hour it is started again then
   // One that may be lost: where the others end well, its loss is no failure of the run.
   bool spared = false;
+  bool newcomer = false;  // it joins others that run already, as one that was started again
 };
 
 struct Outcome;
 
+// What the other groups of a run on several machines must know of this one.
+struct GroupState {
+  std::string failed{};  // the failure that ends it: "worker 1: exit code 138"; "": none
+  int stop_signal = 0;   // it is stopped by this signal to us
+  // How many of its tasks are left: not those that were lost and do not start again. Nothing before
+  // they are started.
+  std::optional<int> left{};
+  int64_t answered = 0;  // of the lost tasks that asked to start again, how many had an answer
+  std::vector<std::string> asks{};  // the others, in order: "worker 1: killed by SIGKILL"
+  bool operator==(const GroupState&) const = default;
+  static auto fields(auto& m) {
+    return std::tie(m.failed, m.stop_signal, m.left, m.answered, m.asks);
+  }
+};
+
 // What the other groups of a run on several machines do.
 struct OtherGroups {
   std::string
-      failed{};         // the first failure among them: "node 1: worker 3: exit code 138"; "": none
-  std::string done{};   // one of them that has ended well; "": none
-  int stop_signal = 0;  // the run is to stop, as by this signal to us
+      failed{};  // the first failure among them: "node 1: worker 3: exit code 138"; "": none
+  bool too_few = false;  // it is that fewer tasks than the minimum are left
+  std::string done{};    // one of them that has ended well; "": none
+  int stop_signal = 0;   // the run is to stop, as by this signal to us
+  // Of the lost tasks of this group, from number `first_answer`, whether they start again.
+  int64_t first_answer = 0;
+  std::vector<int> answers{};
 };
 
 // Says how long to wait, and where output goes.
@@ -105,10 +130,13 @@ struct SuperviseOptions {
   // When it is set, a task that exits with 138 and printed "address already in use" ends the group
   // at once and quietly. The outcome says so, and the caller may try again with other ports.
   bool stop_on_address_in_use = false;
-  // Of a run on several machines: asked about ten times a second, and to be quick. After a failure
-  // of another group, the tasks have `survivor_time`, as after one of this group. Then the outcome
-  // holds the reasons, and supervise() does not print them.
-  std::function<OtherGroups()> others = {};
+  // Of a run on several machines: asked about ten times a second, and at once when the state of
+  // this group has changed; to be quick. After a failure of another group, the tasks have
+  // `survivor_time`, as after one of this group. The outcome holds the reasons, and supervise()
+  // does not print them.
+  std::function<OtherGroups(const GroupState& own)> others = {};
+  // A task that is spared asks the others before it is started again.
+  bool asks_others = false;
   // For who keeps a record: called in between, and to be quick, when the task of that index in
   // `processes` was started, once more too; wrote a line; ended; and at last when the group has.
   std::function<void(std::size_t task)> on_start = {};
@@ -130,6 +158,9 @@ struct TaskExit {
   std::string last_error{};  // its last line for which is_error_line() holds
   std::vector<std::string> last_error_lines{};  // that one, and those that belong to it
 };
+
+// The rank of a failure without which the others continue.
+inline constexpr int kSparedRank = 6;
 
 // How the group ended.
 struct Outcome {

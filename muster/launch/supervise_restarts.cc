@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "muster/base/error.h"
@@ -26,13 +27,14 @@ void Supervisor::on_exit(RunningTask& task) {
     done_time_ = SteadyClock::now();
   }
   if (task.exit.status.ok() || stop_signal_ != 0) return;
-  if (phase_ == Phase::kRunning && was_lost(task) && is_too_late(task)) {
+  if (phase_ == Phase::kRunning && was_lost(task) && !first_done_.empty() && is_too_late(task)) {
     task.exit.too_late = true;
     return;
   }
   if (options_.stop_on_address_in_use && task.exit.status.code == kExitRestart &&
       task.said_address_in_use() && phase_ == Phase::kRunning) {
     address_in_use_ = true;
+    own_.failed = fmt::format("{}: {}", task.spec->name, short_text(task.exit.status));
     stop_all(SIGTERM, options_.grace);
     return;
   }
@@ -44,18 +46,26 @@ void Supervisor::on_exit(RunningTask& task) {
     held_.push_back(what);
     return;
   }
+  end_without(task, what);
+}
+
+void Supervisor::end_without(RunningTask& task, const std::string& what) {
   // Where the error is the run's, the others end with it too.
-  task.exit.refused = task.spec->spared && task.restarts > 0 &&
+  task.exit.refused = task.spec->spared && is_newcomer(task) &&
                       !asks_for_restart(task.exit.status) && enough_are_left();
   const std::string others = names_of_running();
-  if (others.empty()) return;  // the report says it
+  if (others.empty() && !options_.asks_others) return;  // the report says it
   const bool may_be_lost =
       task.exit.refused || (task.spec->may_be_lost && asks_for_restart(task.exit.status));
   task.exit.needed = may_be_lost && !enough_are_left();
+  if (!task.spec->beside && (!may_be_lost || task.exit.needed) && own_.failed.empty())
+    own_.failed = what;
   if (task.spec->beside || (may_be_lost && !task.exit.needed)) {
-    say(fmt::format("{}; the run continues with {}", what, others));
+    say(fmt::format("{}; the run continues with {}", what,
+                    others.empty() ? "the other machines" : others));
     return;
   }
+  if (others.empty()) return;
   held_ = {fmt::format("{}; waiting up to {} for {} to end", what,
                        describe_seconds(options_.survivor_time), others)};
   held_until_ = SteadyClock::now() + kTogether;
@@ -63,18 +73,36 @@ void Supervisor::on_exit(RunningTask& task) {
   deadline_ = SteadyClock::now() + options_.survivor_time;
 }
 
+const GroupState& Supervisor::own_state() {
+  own_.left = static_cast<int>(std::ranges::count_if(tasks_, [](const RunningTask& task) {
+    return !task.spec->beside && (!task.exit.ended || task.exit.status.ok() || task.asks);
+  }));
+  return own_;
+}
+
 void Supervisor::heed_others() {
   if (!options_.others || phase_ == Phase::kKilled) return;
-  const OtherGroups others = options_.others();
+  const OtherGroups others = options_.others(own_state());
   if (others.stop_signal != 0 && stop_signal_ == 0) on_signal(others.stop_signal);
+  while (phase_ == Phase::kRunning && !own_.asks.empty()) {
+    const int64_t next = own_.answered - others.first_answer;
+    if (next < 0 || next >= std::ssize(others.answers)) break;
+    take_answer(others.answers[static_cast<std::size_t>(next)] != 0);
+  }
   if (!others.done.empty() && first_done_.empty()) {
     first_done_ = others.done;
     done_time_ = SteadyClock::now();
   }
+  if (others.failed.empty() || phase_ != Phase::kRunning) return;
+  for (RunningTask& task : tasks_) {
+    const bool is_lost = task.exit.ended && task.spec->spared && was_lost(task);
+    task.exit.needed = task.exit.needed || (others.too_few && is_lost);
+  }
   const std::string running = names_of_running();
-  if (others.failed.empty() || phase_ != Phase::kRunning || running.empty()) return;
-  say(fmt::format("{}; waiting up to {} for {} to end", others.failed,
-                  describe_seconds(options_.survivor_time), running));
+  if (!running.empty()) {
+    say(fmt::format("{}; waiting up to {} for {} to end", others.failed,
+                    describe_seconds(options_.survivor_time), running));
+  }
   phase_ = Phase::kSurvivors;
   deadline_ = SteadyClock::now() + options_.survivor_time;
 }
@@ -93,19 +121,35 @@ bool Supervisor::was_lost(const RunningTask& task) {
           task.exit.status.code != kExitTerminated);
 }
 
+bool Supervisor::is_newcomer(const RunningTask& task) {
+  return task.restarts > 0 || task.spec->newcomer;
+}
+
 bool Supervisor::start_again(RunningTask& task, const std::string& what) {
   const ProcessSpec* spec = task.spec;
+  if (options_.asks_others && spec->spared) {
+    if (spec->restarts == 0) return false;
+    say(what);
+    task.asks = true;
+    own_.asks.push_back(what);
+    asking_.push_back(index_of(task));
+    return true;
+  }
   plan::RestartBudget budget =
       task.budget.value_or(plan::RestartBudget({.restarts = spec->restarts}));
   const double now = std::chrono::duration<double>(SteadyClock::now().time_since_epoch()).count();
   // Without the pause: the others go on, and wait for this task.
   if (!budget.take(now)) return false;
   say(fmt::format("{}; starting it again ({} of {})", what, budget.used(now), spec->restarts));
+  return begin_again(task, std::move(budget));
+}
+
+bool Supervisor::begin_again(RunningTask& task, std::optional<plan::RestartBudget> budget) {
   const RunningTask before = task;
   task = RunningTask();
-  task.spec = spec;
+  task.spec = before.spec;
   task.restarts = before.restarts + 1;
-  task.budget = budget;
+  task.budget = std::move(budget);
   try {
     begin(task);
   } catch (const Error& error) {
@@ -116,6 +160,16 @@ bool Supervisor::start_again(RunningTask& task, const std::string& what) {
     return false;
   }
   return true;
+}
+
+void Supervisor::take_answer(bool starts_again) {
+  RunningTask& task = tasks_[asking_.front()];
+  const std::string what = own_.asks.front();
+  asking_.erase(asking_.begin());
+  own_.asks.erase(own_.asks.begin());
+  ++own_.answered;
+  task.asks = false;
+  if (!starts_again || !begin_again(task, {})) end_without(task, what);
 }
 
 void Supervisor::stop_those_left_alone() {
@@ -134,7 +188,7 @@ void Supervisor::stop_those_left_alone() {
 
 bool Supervisor::is_too_late(const RunningTask& task) const {
   const auto came_again = [](const RunningTask& one) {
-    return one.restarts > 0 && (one.spec->may_be_lost || one.spec->serves);
+    return is_newcomer(one) && (one.spec->may_be_lost || one.spec->serves);
   };
   return came_again(task) &&
          std::all_of(tasks_.begin(), tasks_.end(), [&](const RunningTask& other) {
@@ -144,7 +198,7 @@ bool Supervisor::is_too_late(const RunningTask& task) const {
 
 void Supervisor::stop_those_too_late() {
   if (phase_ != Phase::kRunning || first_done_.empty()) return;
-  SteadyClock::time_point last;
+  SteadyClock::time_point last = done_time_;
   for (RunningTask& task : tasks_) {
     if (task.reaped) last = std::max(last, task.exit_time);
     if (!task.exit.ended && !is_too_late(task)) return;

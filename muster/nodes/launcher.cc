@@ -26,12 +26,15 @@ Launcher::Next Launcher::next(const RunView& view, const std::optional<Rendezvou
   const bool gathers = view.state == State::kGathering;
   hear(view);
   if (phase_ == Phase::kHearing && view.rendezvous != 0) return Next::kJoin;
-  if (phase_ == Phase::kEnded && (gathers || view.rendezvous != begun_in_)) return Next::kJoin;
+  const bool is_over = view.rendezvous != begun_in_ || view.entry != report_.entry;
+  if (phase_ == Phase::kEnded && (gathers || is_over)) return Next::kJoin;
   if (phase_ == Phase::kJoining && !gathers) {
     phase_ = Phase::kRunning;
     begun_in_ = view.rendezvous;
     report_.state = NodeReport::State::kRunning;
     report_.round = view.round;
+    report_.entry = view.entry;
+    cut_off_ = false;
     stop_until_.reset();
     return Next::kStart;
   }
@@ -52,30 +55,37 @@ void Launcher::join(std::vector<std::string> addresses) {
   phase_ = Phase::kJoining;
   report_.state = NodeReport::State::kReady;
   report_.addresses = std::move(addresses);
-  report_.failing.clear();
+  report_.tasks = {};
   report_.outcome = {};
 }
 
 launch::OtherGroups Launcher::others(const RunView& view,
-                                     const std::optional<RendezvousLoss>& loss) const {
+                                     const std::optional<RendezvousLoss>& loss) {
+  cut_off_ = true;
   if (loss)
     return {.failed = fmt::format("lost the rendezvous at {}: {}", rendezvous_, loss->reason)};
-  if (view.rendezvous != begun_in_ || view.round != report_.round)
+  if (view.rendezvous != begun_in_ || view.round != report_.round || view.entry != report_.entry)
     return {.failed = "the other machines have ended this start of the run"};
-  launch::OtherGroups others{.stop_signal = view.stop_signal};
+  cut_off_ = false;
+  launch::OtherGroups others{.too_few = view.too_few,
+                             .stop_signal = view.stop_signal,
+                             .first_answer = view.first_answer,
+                             .answers = view.answers};
   if (view.done != fmt::format("node {}", report_.node)) others.done = view.done;
   if (view.state == State::kEnding) others.failed = view.failure;
   return others;
 }
 
-void Launcher::task_failed(const std::string& failure) {
-  if (report_.failing.empty()) report_.failing = failure;
+void Launcher::tasks_are(const launch::GroupState& tasks) {
+  report_.tasks = tasks;
+  if (report_.stop_signal == 0) report_.stop_signal = tasks.stop_signal;
 }
 
 void Launcher::ended(NodeOutcome outcome, int stop_signal) {
   phase_ = Phase::kEnded;
   report_.state = NodeReport::State::kEnded;
   report_.outcome = std::move(outcome);
+  report_.outcome.cut_off = cut_off_;
   if (report_.stop_signal == 0) report_.stop_signal = stop_signal;
 }
 

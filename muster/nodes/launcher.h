@@ -38,9 +38,9 @@ class Launcher {
   // The tasks of the next round will listen there.
   void join(std::vector<std::string> addresses);
   // What tasks that run must know of the other machines.
-  launch::OtherGroups others(const RunView& view, const std::optional<RendezvousLoss>& loss) const;
-  // One of them has failed: "worker 1: exit code 2".
-  void task_failed(const std::string& failure);
+  launch::OtherGroups others(const RunView& view, const std::optional<RendezvousLoss>& loss);
+  // How they are.
+  void tasks_are(const launch::GroupState& tasks);
   // All have ended; `stop_signal`: because of a signal to this launcher, 0 if none.
   void ended(NodeOutcome outcome, int stop_signal);
   // A signal asks to stop while no tasks run. The second one does not wait for the others.
@@ -62,6 +62,7 @@ class Launcher {
   const double join_time_;
   Phase phase_ = Phase::kHearing;
   uint64_t begun_in_ = 0;  // the rendezvous of the last round
+  bool cut_off_ = false;   // it was lost to it
   std::optional<double> stop_until_;
   int stop_code_ = 0;
   int exit_code_ = 0;

@@ -52,14 +52,13 @@ TEST_F(LauncherTest, AFailureOfTheOthersIsTheEndOfItsTasksAndTheBeginOfTheNextRo
   ending.state = State::kEnding;
   ending.failure = "node 0: worker 0: exit code 1";
   EXPECT_EQ(launcher_.others(ending, {}).failed, ending.failure);
-  launcher_.task_failed("worker 1: exit code 138");
-  launcher_.task_failed("worker 2: exit code 138");
-  EXPECT_EQ(launcher_.report().failing, "worker 1: exit code 138");
+  launcher_.tasks_are({.failed = "worker 1: exit code 138"});
+  EXPECT_EQ(launcher_.report().tasks.failed, "worker 1: exit code 138");
   launcher_.ended({.exit_code = kExitRestart, .rank = 5, .reasons = {"lost a peer"}}, 0);
   EXPECT_EQ(launcher_.report().state, Told::kEnded);
   EXPECT_EQ(next(ending), Next::kWait);
   join();
-  EXPECT_THAT(launcher_.report().failing, IsEmpty());
+  EXPECT_EQ(launcher_.report().tasks, launch::GroupState());
   EXPECT_EQ(launcher_.report().outcome, NodeOutcome());
   EXPECT_EQ(next({.state = State::kOver, .rendezvous = kRendezvous, .exit_code = 2}), Next::kLeave);
   EXPECT_EQ(launcher_.exit_code(), 2);

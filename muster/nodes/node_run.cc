@@ -102,18 +102,24 @@ class NodeRun {
         job_(cluster::read_job(Environment::process())),
         launcher_({.node = node.node,
                    .nodes = node.nodes,
+                   .least = node.least,
                    .host = host_name(),
                    .job_id = job_.id,
                    .flags = flags_of(options)},
                   node.rendezvous, node.join_time) {
     options_.place = launch::RunPlace{.node = node.node};
+    if (node.least > 0)
+      options_.min_workers = node.least * options.workers + (options.chief ? 1 : 0);
     const uint64_t process = random_number();
     if (node.node == 0) {
       RendezvousOptions of_run{.first = launcher_.report(),
                                .job_id = job_.id,
                                .id = process,
                                .join_timeout = node.join_time,
-                               .restarts = {.restarts = options.restart, .seed = process}};
+                               .restarts = {.restarts = options.restart, .seed = process},
+                               .tasks = options.workers,
+                               .min_tasks = options_.min_workers,
+                               .chief = options.chief};
       if (of_run.job_id.empty()) {
         of_run.job_id =
             fmt::format("{}-{}", base_name(options.command.front()), random_secret().substr(0, 6));
@@ -182,12 +188,12 @@ class NodeRun {
     options.place->addresses = view.addresses;
     options.place->job_id = view.job_id;
     options.place->run_id = view.run_id;
+    options.place->joins = view.joins;
     try {
       const launch::RunPlan plan =
           launch::plan_run(options, launch::this_machine(), {}, Environment::process());
       const StopSignals::Given given(signals_);
-      const launch::Outcome outcome =
-          launch::run_once(options, plan, supervision(plan.processes, view.new_ports));
+      const launch::Outcome outcome = launch::run_once(options, plan, supervision(view.new_ports));
       launcher_.ended({.exit_code = outcome.exit_code,
                        .rank = outcome.rank,
                        .address_in_use = outcome.address_in_use,
@@ -195,27 +201,26 @@ class NodeRun {
                       outcome.stop_signal);
     } catch (const Error& error) {
       launcher_.ended({.exit_code = exit_code(error.kind()),
-                       .rank = 1,
+                       .rank = view.joins ? launch::kSparedRank : 1,
                        .reasons = {"its tasks could not be started: " + error.message()}},
                       /*stop_signal=*/0);
     }
   }
 
-  launch::SuperviseOptions supervision(const std::vector<launch::ProcessSpec>& tasks,
-                                       bool new_ports) {
+  launch::SuperviseOptions supervision(bool new_ports) {
     launch::SuperviseOptions supervision = options_.supervise;
     supervision.stop_on_address_in_use = new_ports;
-    supervision.others = [this]() -> launch::OtherGroups {
+    supervision.asks_others = options_.min_workers > 0;
+    supervision.others = [this](const launch::GroupState& own) -> launch::OtherGroups {
+      launcher_.tasks_are(own);
+      say();
       try {
-        return launcher_.others(client_->view(), client_->loss());
+        const RunView view = client_->view();
+        print_lines(view);
+        return launcher_.others(view, client_->loss());
       } catch (const Error& error) {
         return {.failed = error.message()};
       }
-    };
-    supervision.on_exit = [this, &tasks](std::size_t task, const launch::ExitStatus& status) {
-      if (status.ok() || tasks[task].beside) return;
-      launcher_.task_failed(fmt::format("{}: {}", tasks[task].name, launch::explain(status)));
-      say();
     };
     return supervision;
   }
@@ -254,21 +259,29 @@ class NodeRun {
 
 NodeOptions parse_nodes(std::string_view text) {
   const std::size_t slash = text.find('/');
-  const auto number = [](std::string_view part) { return parse_int(std::string(part)); };
-  const auto node = number(text.substr(0, slash));
-  const auto nodes =
-      slash == std::string_view::npos ? std::nullopt : number(text.substr(slash + 1));
-  if (!node || !nodes || *nodes < 1 || *node < 0) {
+  const auto number = [](const std::string& part) { return parse_int(part); };
+  const auto node = number(std::string(text.substr(0, slash)));
+  const std::vector<std::string> bounds =
+      split(slash == std::string_view::npos ? "" : std::string(text.substr(slash + 1)), ':');
+  const auto least = number(bounds.front()), nodes = number(bounds.back());
+  if (!node || !least || !nodes || *nodes < 1 || *node < 0 || bounds.size() > 2) {
     throw invalid_argument(fmt::format("--nodes is '{}'", text),
                            "write the number of this machine, from 0, and the number of all "
-                           "machines: --nodes=0/3");
+                           "machines: --nodes=0/3; or 0/2:3 for a run that continues with 2 of 3");
   }
   if (*node >= *nodes) {
     throw invalid_argument(
         fmt::format("--nodes={}: there is no machine {} of {}", text, *node, *nodes),
         fmt::format("machines are counted from 0, so the last one is {}/{}", *nodes - 1, *nodes));
   }
-  return {.node = static_cast<int>(*node), .nodes = static_cast<int>(*nodes)};
+  if (*least < 1 || *least > *nodes) {
+    throw invalid_argument(
+        fmt::format("--nodes={}: the minimum of {} machines is {}", text, *nodes, *least),
+        fmt::format("write I/MIN:MAX with a MIN from 1 to MAX, such as {}/1:{}", *node, *nodes));
+  }
+  return {.node = static_cast<int>(*node),
+          .nodes = static_cast<int>(*nodes),
+          .least = bounds.size() == 2 ? static_cast<int>(*least) : 0};
 }
 
 namespace {
@@ -296,6 +309,13 @@ void check_rendezvous(const std::string& address) {
 
 void check_node_options(const launch::RunOptions& options, const NodeOptions& node) {
   launch::check_run_options(options);
+  if (options.min_workers > 0) {
+    throw invalid_argument(
+        "not supported: --workers=MIN:MAX with --nodes: the minimum is a number of machines",
+        fmt::format("write --nodes={}/MIN:{} --workers={}; the run continues while as many workers "
+                    "are left as MIN machines have",
+                    node.node, node.nodes, options.workers));
+  }
   if (node.rendezvous.empty()) {
     throw invalid_argument("--nodes needs --rendezvous",
                            "add --rendezvous=HOST:PORT, with the name of machine 0 and a free port "

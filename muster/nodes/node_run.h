@@ -13,13 +13,16 @@ namespace muster::inline v0_1::nodes {
 
 // Which machine this is, and where the launchers meet.
 struct NodeOptions {
-  int node = 0;              // the number of this machine, from 0
-  int nodes = 1;             // of all machines
+  int node = 0;   // the number of this machine, from 0
+  int nodes = 1;  // of all machines
+  // The run is elastic, and continues while as many tasks are left as so many machines have; 0: it
+  // is not.
+  int least = 0;
   std::string rendezvous{};  // "host:port" of machine 0, as the others reach it
   double join_time = 600;    // seconds until a machine that does not come is given up
 };
 
-// Parses "I/N". Throws InvalidArgument.
+// Parses "I/N" and "I/MIN:MAX". Throws InvalidArgument.
 NodeOptions parse_nodes(std::string_view text);
 
 // Throws InvalidArgument for options that do not go together on several machines.

@@ -38,7 +38,8 @@ Rendezvous::Rendezvous(RendezvousOptions options, double now)
     : options_(std::move(options)),
       members_(options_.membership, now),
       budget_(options_.restarts),
-      until_(now + options_.join_timeout) {}
+      until_(now + options_.join_timeout),
+      settled_(now) {}
 
 std::string Rendezvous::name_of(int node) const {
   const auto found = nodes_.find(node);
@@ -50,10 +51,15 @@ std::optional<Error> Rendezvous::contradiction(const NodeReport& report) const {
   const NodeReport& first = options_.first;
   const std::string who = fmt::format("node {} ({})", report.node, printable(report.host));
   const std::string holder = fmt::format("node 0 ({})", first.host);
-  if (report.nodes != first.nodes || report.node < 0 || report.node >= first.nodes) {
+  const auto flag = [](const NodeReport& one) {
+    const std::string least = one.least > 0 ? fmt::format("{}:", one.least) : "";
+    return fmt::format("--nodes={}/{}{}", one.node, least, one.nodes);
+  };
+  if (report.nodes != first.nodes || report.least != first.least || report.node < 0 ||
+      report.node >= first.nodes) {
     return invalid_argument(
-        fmt::format("{} was started with --nodes={}/{}, and {} with --nodes=0/{}", who, report.node,
-                    report.nodes, holder, first.nodes),
+        fmt::format("{} was started with {}, and {} with {}", who, flag(report), holder,
+                    flag(first)),
         "the number after the slash is that of all machines; the number before it counts them from "
         "0");
   }
@@ -93,32 +99,45 @@ RunView Rendezvous::report(uint64_t process, const NodeReport& report, double no
           "give each machine a number of its own: --nodes=0/N, --nodes=1/N, ...");
       return refused;
     case Membership::Admission::kRestarted:
-      lose(report.node, "its launcher was started again");
+      lose(report.node, "its launcher was started again", now);
       break;
     case Membership::Admission::kAdmitted:
+      settled_ = now;
+      break;
     case Membership::Admission::kKnown:
       break;
   }
-  note(process, report);
+  note(process, report, now);
   return look(process, report.node, now);
 }
 
-void Rendezvous::note(uint64_t process, const NodeReport& report) {
+void Rendezvous::note(uint64_t process, const NodeReport& report, double now) {
   nodes_[report.node] = {report, process};
-  if (report.stop_signal != 0 && stop_signal_ == 0 && state_ != State::kOver) {
-    stop_signal_ = report.stop_signal;
-    say(fmt::format("{} was told to stop: stopping the run on all machines", name_of(report.node)));
-    if (state_ == State::kRunning) state_ = State::kEnding;
+  const bool stops = report.stop_signal != 0 && stop_signal_ == 0 && !leaving_.contains(process);
+  if (stops && state_ != State::kOver) {
+    if (may_leave(report.node)) {
+      leaving_[process] = 128 + report.stop_signal;
+      say(name_of(report.node) + " was told to stop: it leaves the run, which continues");
+    } else {
+      stop_signal_ = report.stop_signal;
+      say(fmt::format("{} was told to stop: stopping the run on all machines",
+                      name_of(report.node)));
+      if (state_ == State::kRunning) state_ = State::kEnding;
+    }
   }
   if (report.state == NodeReport::State::kLeaving) {
     (void)members_.goodbye(caller_of(process, report.node));
-    if (state_ != State::kOver) lose(report.node, "its launcher has ended");
+    if (state_ != State::kOver) lose(report.node, "its launcher has ended", now);
   }
+  enter_round(process, report);
   const auto part = parts_.find(report.node);
-  if (part == parts_.end() || part->second.process != process || report.round != round_) return;
-  if (!report.failing.empty())
-    begin_ending(fmt::format("node {}: {}", report.node, report.failing));
-  if (report.state == NodeReport::State::kEnded) finish(report.node, part->second, report.outcome);
+  if (part == parts_.end() || part->second.process != process || report.round != round_ ||
+      report.entry != part->second.entry)
+    return;
+  if (report.state == NodeReport::State::kRunning) take_state(part->second, report.tasks, now);
+  if (!report.tasks.failed.empty())
+    begin_ending(fmt::format("node {}: {}", report.node, report.tasks.failed));
+  if (report.state == NodeReport::State::kEnded) finish(report.node, report.outcome, now);
 }
 
 bool Rendezvous::connected(uint64_t process, int node) {
@@ -140,14 +159,19 @@ RunView Rendezvous::look(uint64_t process, int node, double now) {
 
 bool Rendezvous::all_left() const { return state_ == State::kOver && members_.here() == 0; }
 
-void Rendezvous::lose(int node, const std::string& why) {
+void Rendezvous::lose(int node, const std::string& why, double now) {
+  settled_ = now;
   const std::string text = fmt::format("{} was lost: {}", name_of(node), why);
-  if (state_ == State::kGathering) return say(text);
+  const bool left = leaving_.contains(nodes_[node].process);
+  if (state_ == State::kGathering) return left ? void() : say(text);
   const auto part = parts_.find(node);
+  if (state_ == State::kOver || part == parts_.end()) return;
+  if (may_be_lost(node) && (!part->second.outcome || is_spared(node, part->second)))
+    return leave_round(node, now, left ? "" : text, /*may_be_here_again=*/true);
   // A machine that has ended its part of the round takes nothing along.
-  if (state_ == State::kOver || part == parts_.end() || part->second.outcome) return;
+  if (part->second.outcome) return;
   begin_ending(text);
-  finish(node, part->second, {.exit_code = kExitRestart, .rank = 1, .reasons = {text}});
+  finish(node, {.exit_code = kExitRestart, .rank = 1, .reasons = {text}}, now);
 }
 
 void Rendezvous::begin_ending(const std::string& failure) {
@@ -156,22 +180,32 @@ void Rendezvous::begin_ending(const std::string& failure) {
   failure_ = failure;
 }
 
-void Rendezvous::finish(int node, Part& part, NodeOutcome outcome) {
+void Rendezvous::finish(int node, NodeOutcome outcome, double now) {
+  Part& part = parts_.at(node);
   if (part.outcome) return;
-  if (outcome.rank > 0 || outcome.address_in_use) {
+  if (may_be_lost(node) && (outcome.cut_off || leaving_.contains(part.process)))
+    return leave_round(node, now, "", /*may_be_here_again=*/false);
+  const bool spared = may_be_lost(node) && outcome.rank == launch::kSparedRank;
+  if (spared) {
+    part.left = 0;
+    say(fmt::format("{}: none of its tasks is left, and the run continues without it", part.name));
+  } else if (outcome.rank > 0 || outcome.address_in_use) {
     begin_ending(fmt::format(
         "node {}: {}", node,
         outcome.reasons.empty() ? "a port of its tasks is in use" : outcome.reasons.front()));
   }
   part.outcome = std::move(outcome);
   part.order = ended_++;
+  look_whether_enough_are_left(now);
 }
 
 void Rendezvous::advance(double now) {
   for (const plan::Failure& lost : members_.find_lost(now))
-    lose(std::stoi(lost.task.substr(lost.task.find(':') + 1)), lost.reason);
+    lose(std::stoi(lost.task.substr(lost.task.find(':') + 1)), lost.reason, now);
   until_ += members_.take_standstill();
   if (state_ == State::kGathering) return gather(now);
+  answer_asks(now);
+  look_whether_enough_are_left(now);
   const auto ended = [](const auto& item) { return item.second.outcome.has_value(); };
   if (state_ != State::kOver && std::ranges::all_of(parts_, ended)) conclude(now);
 }
@@ -179,6 +213,7 @@ void Rendezvous::advance(double now) {
 bool Rendezvous::is_ready(int node) const {
   if (!members_.is_here(fmt::format("node:{}", node))) return false;
   const NodeReport& report = nodes_.at(node).report;
+  if (leaving_.contains(nodes_.at(node).process)) return false;
   const bool knows =
       round_ == 0 || (report.heard_rendezvous == options_.id && report.heard_round >= round_);
   return knows && report.state == NodeReport::State::kReady;
@@ -195,8 +230,8 @@ std::vector<std::string> Rendezvous::missing() const {
 void Rendezvous::gather(double now) {
   if (stop_signal_ != 0) return end(128 + stop_signal_);
   const std::vector<std::string> names = missing();
-  if (names.empty()) {
-    if (now >= not_before_) begin_round();
+  if (names.empty() || may_begin_without_others(now)) {
+    if (now >= not_before_) begin_round(now);
     return;
   }
   if (now < until_) return;
@@ -205,27 +240,50 @@ void Rendezvous::gather(double now) {
   end(kExitRestart);
 }
 
-void Rendezvous::begin_round() {
-  ++round_;
+void Rendezvous::begin_round(double now) {
   failure_.clear();
+  too_few_ = false;
+  gone_.clear();
   ended_ = 0;
   parts_.clear();
-  for (const auto& [number, node] : nodes_)
-    parts_[number] = {node.process, name_of(number), node.report.addresses};
+  addresses_.clear();
+  absent_.clear();
+  for (int node = 0; node < options_.first.nodes; ++node) {
+    addresses_.push_back(addresses_of(node));
+    if (is_ready(node)) {
+      parts_[node] = {.process = nodes_[node].process,
+                      .name = name_of(node),
+                      .addresses = addresses_.back(),
+                      .entry = ++entries_,
+                      .left = options_.tasks + (options_.chief && node == 0 ? 1 : 0)};
+    } else {
+      absent_[node] = {.since = now, .why = name_of(node) + " did not come"};
+      say(name_of(node) + " is not here: the run begins without it");
+    }
+  }
+  ++round_;
   state_ = State::kRunning;
 }
 
+std::optional<Rendezvous::Part> Rendezvous::cause() const {
+  std::optional<Part> cause;
+  for (const auto& [number, part] : parts_) {
+    if (part.outcome->rank == 0 || is_spared(number, part)) continue;
+    const auto place = [](const Part& one) { return std::pair(one.outcome->rank, one.order); };
+    if (!cause || place(part) < place(*cause)) cause = part;
+  }
+  if (gone_.empty() || (cause && cause->outcome->rank == 1)) return cause;
+  return Part{.outcome = NodeOutcome{.exit_code = kExitRestart, .rank = 1, .reasons = {gone_}}};
+}
+
 void Rendezvous::conclude(double now) {
-  const Part* cause = nullptr;
+  const std::optional<Part> first = cause();
   bool all_ok = true, address_in_use = false;
   for (const auto& [number, part] : parts_) {
-    all_ok = all_ok && part.outcome->exit_code == 0;
+    all_ok = all_ok && (part.outcome->exit_code == 0 || is_spared(number, part));
     address_in_use = address_in_use || part.outcome->address_in_use;
-    if (part.outcome->rank == 0) continue;
-    const auto place = [](const Part& one) { return std::pair(one.outcome->rank, one.order); };
-    if (cause == nullptr || place(part) < place(*cause)) cause = &part;
   }
-  const int highest = cause != nullptr ? cause->outcome->rank : 0;
+  const int highest = first ? first->outcome->rank : 0;
   if (address_in_use && new_ports_ && stop_signal_ == 0) {
     new_ports_ = false;
     say(launch::ports_in_use("these machines"));
@@ -234,9 +292,9 @@ void Rendezvous::conclude(double now) {
     return;
   }
   if (stop_signal_ != 0 && highest != 1) return end(all_ok ? 0 : 128 + stop_signal_);
-  if (cause == nullptr) return end(0);
-  const int code = cause->outcome->exit_code;
-  say_cause(*cause);
+  if (!first) return end(0);
+  const int code = first->outcome->exit_code;
+  say_cause(*first);
   stop_signal_ != 0 || !plan::asks_for_restart(code) ? end(code) : restart(code, now);
 }
 
@@ -245,7 +303,8 @@ void Rendezvous::say_cause(const Part& part) {
   for (const std::string& reason : part.outcome->reasons) {
     const bool first = &reason == part.outcome->reasons.data();
     // The loss of a machine names it already.
-    if (first) last_cause_ = reason.starts_with(part.name) ? reason : part.name + ": " + reason;
+    const bool is_named = part.name.empty() || reason.starts_with(part.name);
+    if (first) last_cause_ = is_named ? reason : part.name + ": " + reason;
     say(first ? last_cause_ : reason);
   }
   if (first_cause_.empty()) first_cause_ = last_cause_;
@@ -293,16 +352,27 @@ RunView Rendezvous::view_of(uint64_t process, int number) const {
   const auto part = parts_.find(number);
   const bool takes_part = part != parts_.end() && part->second.process == process;
   if (state_ == State::kGathering || !takes_part) {
+    if (const auto left = leaving_.find(process); left != leaving_.end()) {
+      view.state = State::kOver;
+      view.exit_code = left->second;
+      return view;
+    }
     view.state = State::kGathering;
     view.missing = state_ == State::kGathering
                        ? missing()
                        : std::vector<std::string>{"the end of what the other machines run"};
-    if (state_ == State::kGathering) view.last_round = round_;
+    if (state_ == State::kGathering || elastic()) view.last_round = round_;
     return view;
   }
   view.round = round_;
+  view.entry = part->second.entry;
+  view.joins = part->second.joins;
+  view.new_ports = new_ports_ && !view.joins;
+  view.addresses = addresses_;
+  view.first_answer = part->second.first_answer;
+  view.answers = part->second.answers;
+  view.too_few = too_few_;
   for (const auto& [other, of_node] : parts_) {
-    view.addresses.push_back(of_node.addresses);
     if (of_node.outcome && of_node.outcome->rank == 0) view.done = fmt::format("node {}", other);
   }
   view.job_id = options_.job_id;

@@ -72,7 +72,10 @@ void await_state(const RendezvousClient& client, State state, int64_t round = 0)
 }
 
 void runs(RendezvousClient& client, int64_t round) {
-  client.update([&](NodeReport& report) { report.state = Told::kRunning, report.round = round; });
+  const int64_t entry = client.view().entry;
+  client.update([&](NodeReport& report) {
+    report.state = Told::kRunning, report.round = round, report.entry = entry;
+  });
 }
 void ends(RendezvousClient& client, const NodeOutcome& outcome) {
   client.update([&](NodeReport& report) { report.state = Told::kEnded, report.outcome = outcome; });

@@ -3,12 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
 #include <string>
 #include <vector>
 
 #include "muster/base/exit_code.h"
 #include "muster/base/random.h"
+#include "muster/nodes/internal/rendezvous_testing.h"
 
 namespace muster::inline v0_1::nodes {
 namespace {
@@ -21,92 +21,6 @@ using ::testing::Not;
 
 using Told = NodeReport::State;
 using State = RunView::State;
-
-NodeReport report_of(int node, int nodes) {
-  return {.node = node,
-          .nodes = nodes,
-          .host = "host" + std::to_string(node),
-          .job_id = "job",
-          .flags = {"--workers=1", "the program train"},
-          .state = Told::kReady,
-          .addresses = {"host" + std::to_string(node) + ":1"}};
-}
-
-// Says which round began last, as a view told. Returns whether it is news.
-bool hears(NodeReport& report, const RunView& view) {
-  if (view.state != State::kGathering || view.last_round == report.heard_round) return false;
-  report.heard_rendezvous = view.rendezvous;
-  report.heard_round = view.last_round;
-  return true;
-}
-
-// Launchers that report by hand, and a clock that is moved by hand.
-class Launchers {
- public:
-  explicit Launchers(int nodes, int restarts = 0)
-      : rendezvous_(
-            {.first = report_of(0, nodes), .join_timeout = 60, .restarts = {.restarts = restarts}},
-            0),
-        nodes_(nodes) {
-    for (int node = 0; node < nodes; ++node) come(node, 100 + node);
-  }
-
-  // A launcher's process connects, with no task.
-  RunView come(int node, uint64_t process) {
-    reports_[node] = report_of(node, nodes_);
-    processes_[node] = process;
-    const RunView view = send(node);
-    rendezvous_.connected(process, node);
-    return view;
-  }
-  RunView send(int node) {
-    const RunView view = rendezvous_.report(processes_[node], reports_[node], now_);
-    if (!hears(reports_[node], view)) return view;
-    return rendezvous_.report(processes_[node], reports_[node], now_);
-  }
-  RunView runs(int node, int64_t round) {
-    reports_[node].state = Told::kRunning;
-    reports_[node].round = round;
-    return send(node);
-  }
-  RunView ends(int node, NodeOutcome outcome) {
-    reports_[node].state = Told::kEnded;
-    reports_[node].outcome = std::move(outcome);
-    return send(node);
-  }
-  RunView ready(int node) {
-    reports_[node].state = Told::kReady;
-    reports_[node].outcome = {};
-    reports_[node].failing.clear();
-    return send(node);
-  }
-  void breaks(int node) { rendezvous_.disconnected(processes_[node], node, now_); }
-  // Time passes, in which those that are not named as silent report.
-  void pass(double seconds, const std::vector<int>& silent = {}) {
-    for (const double until = now_ + seconds; now_ < until;) {
-      now_ += 0.5;
-      for (const auto& [node, report] : reports_) {
-        if (std::find(silent.begin(), silent.end(), node) == silent.end()) (void)send(node);
-      }
-      rendezvous_.advance(now_);
-    }
-  }
-  RunView view(int node) { return rendezvous_.look(processes_[node], node, now_); }
-  NodeReport& report(int node) { return reports_[node]; }
-  Rendezvous& rendezvous() { return rendezvous_; }
-  double now() const { return now_; }
-
- private:
-  Rendezvous rendezvous_;
-  int nodes_;
-  double now_ = 0;
-  std::map<int, NodeReport> reports_;
-  std::map<int, uint64_t> processes_;
-};
-
-const NodeOutcome kKilled{.exit_code = kExitKilled, .rank = 1, .reasons = {"worker 1 was killed"}};
-const NodeOutcome kLostPeer{
-    .exit_code = kExitRestart, .rank = 5, .reasons = {"worker 0 lost a peer"}};
 
 TEST(Rendezvous, BeginsWhenAllAreReadyWithTheAddressesOfAll) {
   Launchers run(3);
@@ -140,7 +54,7 @@ TEST(Rendezvous, AllWellIsExitCode0AndAllLeave) {
 TEST(Rendezvous, TheFirstFailureOfTheHighestRankIsTheCauseOnAll) {
   Launchers run(3, 0);
   for (int node = 0; node < 3; ++node) run.runs(node, 1);
-  run.report(1).failing = "worker 1: killed";
+  run.report(1).tasks.failed = "worker 1: killed";
   run.send(1);
   EXPECT_EQ(run.view(0).state, State::kEnding);
   EXPECT_EQ(run.view(2).failure, "node 1: worker 1: killed");
@@ -391,6 +305,7 @@ TEST(Rendezvous, KeepsItsLawsUnderRandomFaults) {
           highest = it.view.round;
           it.report.state = Told::kRunning;
           it.report.round = it.view.round;
+          it.report.entry = it.view.entry;
           it.ends_at = now + 20 * random.uniform();
           for (const Launcher& other : launchers) {
             ASSERT_TRUE(other.dead || other.report.state != Told::kRunning ||

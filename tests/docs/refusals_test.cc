@@ -65,6 +65,8 @@ const Refusal kRefusals[] = {
      "muster/keras/internal/objective.cc", "class_weight of a model with several outputs"},
     {"launchers.md", "`PMIX_RANK` alone is an error", "muster/cluster/mpi_cluster_source.cc",
      R"(PlaceVariable{"PMIX_RANK", Counts::kRank, true, own})"},
+    {"launchers.md", "`--workers=MIN:MAX`, `--ps`", "muster/nodes/node_run.cc",
+     "not supported: --workers=MIN:MAX with --nodes"},
     {"launchers.md", "`--tls` and `--dry-run` together with `--nodes`", "muster/nodes/node_run.cc",
      "--tls with --nodes is not supported"},
     {"launchers.md", "several slices of a TPU in one run", "muster/cluster/tpu_slice.cc",

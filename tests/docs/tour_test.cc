@@ -41,8 +41,8 @@ for target; do
 done
 echo "ninja: no work to do."
 )sh";
-// Other tests run the same programs: a reader's terminal has only the reader's. The arguments of this script contain
-// the pattern, so pgrep leaves out its ancestors.
+// Other tests run the same programs: a reader's terminal has only the reader's. The arguments of
+// this script contain the pattern, so pgrep leaves out its ancestors.
 constexpr const char* kPgrep = R"sh(#!/bin/sh
 for process in $("$REAL_PGREP" -A "$@"); do
   [ "$(readlink "/proc/$process/cwd")" != "$READER" ] || echo "$process"

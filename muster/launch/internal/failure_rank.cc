@@ -13,8 +13,8 @@ int failure_rank(const TaskExit& exit, const ProcessSpec& spec) {
   if (exit.status.ok() || exit.too_late) return 0;
   if (exit.stuck) return 4;
   if (exit.after_our_signal) return 7;
-  if (spec.beside || exit.refused) return 6;
-  if (spec.may_be_lost && !exit.needed && asks_for_restart(exit.status)) return 6;
+  if (spec.beside || exit.refused) return kSparedRank;
+  if (spec.may_be_lost && !exit.needed && asks_for_restart(exit.status)) return kSparedRank;
   if (exit.status.signal != 0) return 1;
   switch (exit.status.code) {
     case kExitRestart:

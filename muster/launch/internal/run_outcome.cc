@@ -71,7 +71,9 @@ Outcome judge(const std::vector<const ProcessSpec*>& specs, std::vector<TaskExit
     return specs[i]->spared && exit.ended && !exit.needed &&
            (exit.refused || asks_for_restart(exit.status));
   };
-  bool spares = true;  // all others ended well
+  // All others ended well, of which there is one: a machine without the chief may lose all.
+  bool spares = std::ranges::any_of(
+      outcome.tasks, [](const TaskExit& exit) { return exit.ended && exit.status.ok(); });
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const TaskExit& exit = outcome.tasks[i];
     spares = spares && (specs[i]->beside || is_spared(i) || (exit.ended && exit.status.ok()));

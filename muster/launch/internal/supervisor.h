@@ -30,6 +30,7 @@ struct RunningTask {
   std::chrono::steady_clock::time_point exit_time;
   bool signalled = false;
   bool reaped = false;
+  bool asks = false;                            // the others, whether it is started again
   int restarts = 0;                             // made
   std::optional<plan::RestartBudget> budget{};  // unset before the first
   int line_count = 0;
@@ -74,8 +75,18 @@ class Supervisor {
   // Whether the others of the group are enough to continue.
   bool enough_are_left() const;
   static bool was_lost(const RunningTask& task);
+  // Whether it joins others that run already.
+  static bool is_newcomer(const RunningTask& task);
   // False, and nothing, when it may not be started again.
   bool start_again(RunningTask& task, const std::string& what);
+  // False, after a line that says why, when it cannot be.
+  bool begin_again(RunningTask& task, std::optional<plan::RestartBudget> budget);
+  // A failure that no restart mends: `what`, such as "worker 1: exit code 2".
+  void end_without(RunningTask& task, const std::string& what);
+  // The answer of the others to the task that asked first.
+  void take_answer(bool starts_again);
+  // What the others must know now.
+  const GroupState& own_state();
   // Those next to the group wait for a restart that will not come.
   void stop_those_left_alone();
   // Whether it was started again, and the run is over without it.
@@ -114,6 +125,8 @@ class Supervisor {
   SteadyClock::time_point done_time_, next_look_, held_until_;
   std::vector<std::string> held_;         // lines that are not needed when all fail alike
   std::chrono::seconds next_report_{10};  // after done_time_
+  GroupState own_;
+  std::vector<std::size_t> asking_;  // the tasks of own_.asks
 };
 
 // Returns a short text for lines in between; the last line explains more.
