@@ -92,6 +92,21 @@ TEST(PlanRun, ChiefComesBesideTheWorkers) {
               "worker":["127.0.0.1:2","127.0.0.1:3"]},"task":{"type":"worker","index":1}})"));
 }
 
+TEST(PlanRun, OnTheOtherMachinesOfAnElasticRunEachWorkerMayBeLost) {
+  RunOptions options{.workers = 1, .min_workers = 1, .restart = 2, .command = {"/bin/true"}};
+  options.place = RunPlace{.node = 0, .addresses = {{"a:1"}, {"b:1"}}};
+  const RunPlan first = plan_run(options, cores(2), {}, environment());
+  EXPECT_FALSE(first.processes[0].may_be_lost || first.processes[0].newcomer);
+  options.place->node = 1;
+  options.place->joins = true;
+  const RunPlan second = plan_run(options, cores(2), {}, environment());
+  EXPECT_EQ(second.processes[0].name, "worker 1");
+  EXPECT_TRUE(second.processes[0].may_be_lost && second.processes[0].spared);
+  EXPECT_TRUE(second.processes[0].newcomer);
+  EXPECT_EQ(second.processes[0].restarts, 2);
+  EXPECT_EQ(value(second.processes[0], "MUSTER_MIN_WORKERS"), "1");
+}
+
 TEST(PlanRun, ServersAreTasksOfTheCluster) {
   const RunPlan plan =
       plan_run({.workers = 1, .chief = true, .ps = 2, .restart = 3, .command = {"/bin/true"}},

@@ -175,6 +175,50 @@ TEST_F(SuperviseRestartsTest, ARefusedWorkerThatEndsLastIsNoFailure) {
   EXPECT_EQ(outcome.exit_code, 0) << read("err");
 }
 
+// On one of several machines, which share a budget.
+TEST_F(SuperviseRestartsTest, ALostTaskAsksTheOtherMachinesBeforeItStartsAgain) {
+  for (const int answer : {1, 0}) {
+    std::filesystem::remove(folder_ + "/dead");
+    std::filesystem::remove(folder_ + "/again");
+    std::vector<ProcessSpec> processes = {
+        process("worker 2", "wait_for answered; exit 0"),
+        process("worker 3",
+                "if [ -e dead ]; then touch again; exit 0; fi; touch dead; kill -9 $$")};
+    for (ProcessSpec& one : processes) {
+      one.may_be_lost = one.spared = true;
+      one.restarts = 1;
+    }
+    std::vector<std::string> asked;
+    int left = 0;
+    const auto others = [&](const GroupState& own) -> OtherGroups {
+      left = *own.left;
+      if (!own.asks.empty()) asked = own.asks;
+      if (own.answered > 0) std::ofstream(folder_ + "/answered");
+      return asked.empty() ? OtherGroups{} : OtherGroups{.answers = {answer}};
+    };
+    const Outcome outcome = supervise_here(processes, {.others = others, .asks_others = true});
+    EXPECT_EQ(outcome.exit_code, 0) << read("err");
+    EXPECT_EQ(asked, std::vector<std::string>{"worker 3: killed by SIGKILL"});
+    EXPECT_EQ(std::filesystem::exists(folder_ + "/again"), answer == 1);
+    EXPECT_EQ(left, answer == 1 ? 2 : 1);
+    std::filesystem::remove(folder_ + "/answered");
+  }
+}
+
+TEST_F(SuperviseRestartsTest, AMachineThatHasLostAllItsTasksIsNoSuccess) {
+  std::vector<ProcessSpec> processes = {process("worker 2", "kill -9 $$")};
+  processes[0].may_be_lost = processes[0].spared = true;
+  for (const bool too_few : {false, true}) {
+    const auto others = [&](const GroupState& own) -> OtherGroups {
+      if (too_few && *own.left == 0) return {.failed = "fewer than 2 are left", .too_few = true};
+      return {};
+    };
+    const Outcome outcome = supervise_here(processes, {.others = others, .asks_others = true});
+    EXPECT_EQ(outcome.exit_code, 137);
+    EXPECT_EQ(outcome.rank, too_few ? 1 : kSparedRank);
+  }
+}
+
 TEST_F(SuperviseRestartsTest, WithoutAWorkerThatIsToldToStopTheOthersGoOn) {
   std::vector<ProcessSpec> processes = {process("chief 0", "wait_for_end gone; echo done"),
                                         process("worker 0", "as gone; exit 143")};

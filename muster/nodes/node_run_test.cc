@@ -19,8 +19,22 @@ TEST(ParseNodes, NumberAndCount) {
   EXPECT_EQ(parsed.nodes, 3);
 }
 
+TEST(ParseNodes, TheMinimumOfAnElasticRunStandsBeforeTheNumberOfMachines) {
+  EXPECT_EQ(parse_nodes("1/3").least, 0);
+  const NodeOptions parsed = parse_nodes("1/2:3");
+  EXPECT_EQ(parsed.node, 1);
+  EXPECT_EQ(parsed.least, 2);
+  EXPECT_EQ(parsed.nodes, 3);
+  for (const char* text : {"0/0:3", "0/4:3", "0/-1:3"}) {
+    const Error error = error_of([&] { parse_nodes(text); });
+    EXPECT_THAT(error.message(), HasSubstr("the minimum of 3 machines is")) << text;
+    EXPECT_THAT(error.hint(), HasSubstr("0/1:3"));
+  }
+}
+
 TEST(ParseNodes, OtherTextsAreRefused) {
-  for (const char* text : {"", "1", "/", "1/", "/3", "a/3", "1/b", "-1/3", "0/0", "1/3/5"}) {
+  for (const char* text :
+       {"", "1", "/", "1/", "/3", "a/3", "1/b", "-1/3", "0/0", "1/3/5", "0/:3", "0/1:2:3"}) {
     const Error error = error_of([&] { parse_nodes(text); });
     EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << text;
     EXPECT_THAT(error.message(), HasSubstr(text));
@@ -41,6 +55,8 @@ TEST(CheckNodeOptions, WhatDoesNotGoTogetherIsRefused) {
     return error_of([&] { check_node_options(options, of_node); }).message();
   };
   EXPECT_EQ(refusal([](auto&, auto& it) { it.rendezvous = ""; }), "--nodes needs --rendezvous");
+  EXPECT_THAT(refusal([](auto& it, auto&) { it.min_workers = 1; }),
+              HasSubstr("--workers=MIN:MAX with --nodes"));
   EXPECT_THAT(refusal([](auto&, auto& it) { it.rendezvous = "host"; }), HasSubstr("host"));
   EXPECT_EQ(refusal([](auto&, auto& it) { it.rendezvous = "host:0"; }), "--rendezvous is 'host:0'");
   for (const char* address : {"host", ":29500", "host:abc", "host:70000", "http://host:29500",
