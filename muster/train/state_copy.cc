@@ -172,7 +172,7 @@ bool is_free(const Tensor& copy, const Tensor& tensor) {
 
 }  // namespace
 
-void StateCopy::make_room(const std::map<std::string, Tensor>& tensors) {
+std::span<std::byte> StateCopy::make_room(const std::map<std::string, Tensor>& tensors) {
   if (touches_.joinable()) touches_.join();
   std::map<std::string, Tensor> before = std::exchange(copies_, {});
   std::map<std::string, TensorSpec> missing;
@@ -189,16 +189,21 @@ void StateCopy::make_room(const std::map<std::string, Tensor>& tensors) {
     }
   }
   before.clear();
-  if (!missing.empty()) copies_.merge(checkpoint_memory(missing));
+  std::map<std::string, Tensor> made;
+  if (!missing.empty()) made = checkpoint_memory(missing);
+  const std::span<std::byte> memory = memory_of(made);
+  copies_.merge(made);
+  return memory;
 }
 
 void StateCopy::prepare(const std::map<std::string, Tensor>& tensors) {
+  std::span<std::byte> memory;
   try {
-    make_room(tensors);
+    memory = make_room(tensors);
   } catch (const std::bad_alloc&) {
     return;  // of() throws it
   }
-  touches_ = std::jthread([memory = memory_of(copies_)] {
+  touches_ = std::jthread([memory] {
     internal::yield_to_steps();
     constexpr size_t kPage = 4096;
     for (size_t at = 0; at < memory.size(); at += kPage)

@@ -2,8 +2,10 @@
 // Thread safety: belongs to the replica's thread.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <thread>
 
@@ -31,8 +33,8 @@ class MUSTER_PART_EXPORT StateCopy {
   void prepare(const std::map<std::string, Tensor>& tensors);
 
  private:
-  // copies_ has memory that is free for each of the tensors.
-  void make_room(const std::map<std::string, Tensor>& tensors);
+  // copies_ has memory that is free for each of the tensors. Returns the part of it that is new.
+  std::span<std::byte> make_room(const std::map<std::string, Tensor>& tensors);
 
   std::map<std::string, Tensor> copies_;  // the last result
   bool all_finite_ = true;
