@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "muster/base/environment.h"
+#include "muster/base/export.h"
 
 namespace muster::inline v0_1::cluster {
 
@@ -12,6 +13,6 @@ namespace muster::inline v0_1::cluster {
 // (ResolvedCluster::source): MUSTER_MIN_WORKERS, else for Kubeflow the lower bound of PET_NNODES
 // ("1:4"). 0: the run is not elastic. Throws InvalidArgument for a value that is not a number of
 // workers.
-int min_workers(const Environment& environment, std::string_view source);
+MUSTER_PART_EXPORT int min_workers(const Environment& environment, std::string_view source);
 
 }  // namespace muster::inline v0_1::cluster

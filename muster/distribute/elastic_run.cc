@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "muster/control/coordinator_server.h"
+#include "muster/distribute/replica_input.h"
 
 namespace muster::inline v0_1::distribute {
 namespace {
@@ -24,6 +25,20 @@ ElasticRun::ElasticRun(int min_workers, std::string leader)
     throw invalid_argument(fmt::format("min_workers is {}", min_workers),
                            "an elastic run needs at least 1 worker, the chief");
   }
+}
+
+std::shared_ptr<ElasticRun> ElasticRun::of(const cluster::ResolvedCluster& cluster,
+                                           const Strategy& strategy, int least) {
+  if (least == 0 || !cluster.distributed() || !strategy.multi_worker() || strategy.needs_servers())
+    return nullptr;
+  if (least > cluster.num_workers) {
+    throw invalid_argument(
+        fmt::format("the run needs at least {} workers (RunConfig.min_workers, or "
+                    "MUSTER_MIN_WORKERS), and its cluster has {}",
+                    least, cluster.num_workers),
+        "lower the minimum, or list all workers that may come in the cluster");
+  }
+  return std::make_shared<ElasticRun>(least, cluster.workers.front().name());
 }
 
 ElasticRun::~ElasticRun() {
@@ -127,6 +142,23 @@ bool ElasticRun::goes_on_after(const Error& error) const {
 bool ElasticRun::can_spare(int leaving) const {
   const std::lock_guard lock(mutex_);
   return static_cast<int>(tasks_.size()) - leaving >= min_workers_;
+}
+
+Dataset divide_rows(const Dataset& dataset) {
+  DatasetOptions how = dataset.options();
+  if (how.auto_shard_policy != AutoShardPolicy::kAuto) return dataset;
+  how.auto_shard_policy = AutoShardPolicy::kData;
+  return dataset.with_options(how);
+}
+
+void check_divided(const ReplicaInput& input) {
+  if (!input.by_process()) return;
+  throw invalid_argument(
+      "not supported: an elastic run with data that each worker reads by itself (an input "
+      "function with an InputContext, a shard(), AutoShardPolicy::kFile, kOff or kHint): when a "
+      "worker is lost, the examples it had left are unknown",
+      "let Muster divide the rows: an input function without InputContext that describes all "
+      "data, with AutoShardPolicy::kData or kAuto; or train without a minimum of workers");
 }
 
 }  // namespace muster::inline v0_1::distribute

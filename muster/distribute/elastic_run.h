@@ -12,6 +12,10 @@
 #include <vector>
 
 #include "muster/base/error.h"
+#include "muster/base/export.h"
+#include "muster/cluster/resolved_cluster.h"
+#include "muster/data/dataset.h"
+#include "muster/distribute/strategy.h"
 #include "muster/plan/failure.h"
 
 namespace muster::inline v0_1::control {
@@ -20,11 +24,18 @@ class CoordinatorServer;
 
 namespace muster::inline v0_1::distribute {
 
-class ElasticRun {
+class ReplicaInput;
+
+class MUSTER_PART_EXPORT ElasticRun {
  public:
   // A group has `min_workers` of the cluster's workers or more, at least 1, and always `leader`,
   // the task that serves the coordinator, "worker:0".
   ElasticRun(int min_workers, std::string leader);
+  // The run of a cluster of which `least` workers suffice; nullptr where it is not elastic: `least`
+  // is 0, there are no other workers, or they do not train in step. Throws InvalidArgument if
+  // `least` is more than the cluster has.
+  static std::shared_ptr<ElasticRun> of(const cluster::ResolvedCluster& cluster,
+                                        const Strategy& strategy, int least);
   // On the chief: ends the server, once all others have left or are lost.
   ~ElasticRun();
   ElasticRun(const ElasticRun&) = delete;
@@ -85,5 +96,11 @@ class ElasticRun {
   bool tries_newcomers_ = false, is_newcomer_ = false;
   bool has_made_steps_ = false;
 };
+
+// In an elastic run rows are divided, not files: then each example has its place in one order, for
+// any number of workers.
+Dataset divide_rows(const Dataset& dataset);
+// Throws InvalidArgument for data that each worker reads by itself.
+void check_divided(const ReplicaInput& input);
 
 }  // namespace muster::inline v0_1::distribute

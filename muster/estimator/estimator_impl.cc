@@ -119,29 +119,6 @@ const cluster::ResolvedCluster& Estimator::Impl::resolve_worker(const char* verb
   return resolved;
 }
 
-namespace {
-
-// The elastic run of a cluster whose workers may change; nullptr for a run of all of its workers.
-std::shared_ptr<distribute::ElasticRun> elastic_run(const RunConfig& config,
-                                                    const Environment& environment,
-                                                    const distribute::Strategy& strategy,
-                                                    const cluster::ResolvedCluster& of) {
-  if (!of.distributed() || !strategy.multi_worker() || strategy.needs_servers()) return nullptr;
-  const int least =
-      config.min_workers > 0 ? config.min_workers : cluster::min_workers(environment, of.source);
-  if (least == 0) return nullptr;
-  if (least > of.num_workers) {
-    throw invalid_argument(
-        fmt::format("the run needs at least {} workers (RunConfig.min_workers, or "
-                    "MUSTER_MIN_WORKERS), and its cluster has {}",
-                    least, of.num_workers),
-        "lower the minimum, or list all workers that may come in the cluster");
-  }
-  return std::make_shared<distribute::ElasticRun>(least, of.workers.front().name());
-}
-
-}  // namespace
-
 distribute::StartOptions Estimator::Impl::start_options(const cluster::ResolvedCluster& of,
                                                         const char* call) const {
   return {.cluster = of,
@@ -389,7 +366,10 @@ TrainResult Estimator::Impl::train_to_end(const InputFn& input_fn, const TrainOp
   trainer.start = start_options(task, "Estimator::train()");
   trainer.start.model_dir = directory();
   trainer.start.fs = config.fs;
-  trainer.start.elastic = elastic_run(config, environment(), *strategy(), task);
+  trainer.start.elastic = distribute::ElasticRun::of(
+      task, *strategy(),
+      config.min_workers > 0 ? config.min_workers
+                             : cluster::min_workers(environment(), task.source));
   trainer.asked_to_end = [asked = stop] { return asked->asked(); };
   // A request of the program ends the waits before the first step. Later all replicas learn of it
   // in a step: one that left a wait by itself would leave the others there.

@@ -10,6 +10,7 @@
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/data/stop_scope.h"
+#include "muster/distribute/elastic_run.h"
 #include "muster/distribute/replica_input.h"
 #include "muster/loop/internal/data_progress.h"
 #include "muster/loop/internal/loop.h"
@@ -44,6 +45,7 @@ class DistributedDataset::Pass {
       }
       if (local == 0 && !part.input->by_process())
         pipeline_ = part.input->batches().save().at("pipeline");
+      if (loop_->elastic() && !for_this_process) check_divided(*part.input);
       // Before a position is restored, which fits the right data alone.
       if (!part.input->by_process()) part.input->check_same_data();
       if (resumed) resume(*part.input, resumed->at("data"));
@@ -58,21 +60,36 @@ class DistributedDataset::Pass {
   // its own, whose files may be other ones now.
   const json& pipeline() const { return pipeline_; }
 
-  // Its number and the position after the last batch. All replicas take part.
+  // Its number and the position after the last batch. All replicas take part, unless Muster divides
+  // the data.
   json save() const {
-    json data;
-    // A worker at its own pace needs no agreement: a step says it as it is committed.
-    if (!loop_->first().place().in_sync)
-      return {{"number", number_}, {"data", parts_.front().input->batches().save()}};
-    loop_->each("Scope::save()", [&](Replica&, size_t local) {
-      json mine = parts_[local].input->save();
-      if (local == 0) data = std::move(mine);
-    });
-    return {{"number", number_}, {"data", data}};
+    // An elastic run calls this in each step, and lists of initializers would copy their values.
+    json state = json::object();
+    state["number"] = number_;
+    ReplicaInput& first = *parts_.front().input;
+    if (!loop_->first().place().in_sync) {
+      // A worker at its own pace needs no agreement: a step says it as it is committed.
+      state["data"] = first.batches().save();
+    } else if (!first.by_process()) {
+      state["data"] = first.save();
+    } else {
+      loop_->each("Scope::save()", [&](Replica&, size_t local) {
+        json mine = parts_[local].input->save();
+        if (local == 0) state["data"] = std::move(mine);
+      });
+    }
+    return state;
   }
+
+  // Its replicas end.
+  void end() { parts_.clear(); }
 
   // False when no replica has anything left.
   bool next(PerReplica<Batch>* out) {
+    if (parts_.empty()) {
+      throw invalid_argument("the workers have changed since this pass over the data began",
+                             "begin another one: a loop over strategy->distribute(dataset)");
+    }
     loop_->check_own_training();
     std::deque<Batch> batches(parts_.size());
     bool any = false;
@@ -202,15 +219,23 @@ DistributedDataset::Iterator DistributedDataset::begin() {
   return Iterator(pass);
 }
 
-json DistributedDataset::Progress::save() const {
-  json state{{"begun", begun}, {"completed", completed}};
+DistributedDataset::Progress::Place DistributedDataset::Progress::place() const {
+  // One that was restored may not have begun yet.
+  return {.begun = begun,
+          .completed = completed,
+          .pass = current ? current->save() : resumed.value_or(json())};
+}
+
+json DistributedDataset::Progress::save(const Place& at) const {
+  json state{{"begun", at.begun}, {"completed", at.completed}};
   if (!pipeline.is_null()) state["pipeline"] = pipeline;
-  if (current) {
-    state["pass"] = current->save();
-  } else if (resumed) {
-    state["pass"] = *resumed;  // restored, and not begun yet
-  }
+  if (!at.pass.is_null()) state["pass"] = at.pass;
   return state;
+}
+
+void DistributedDataset::Progress::end() {
+  if (current) current->end();
+  current.reset();
 }
 
 void DistributedDataset::Progress::restore(const json& state) {

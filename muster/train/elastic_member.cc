@@ -26,23 +26,6 @@ bool ElasticMember::continue_from_memory() {
   return in_memory_;
 }
 
-Dataset ElasticMember::divide_rows(const Dataset& dataset) {
-  DatasetOptions how = dataset.options();
-  if (how.auto_shard_policy != AutoShardPolicy::kAuto) return dataset;
-  how.auto_shard_policy = AutoShardPolicy::kData;
-  return dataset.with_options(how);
-}
-
-void ElasticMember::check_divided(const distribute::ReplicaInput& input) {
-  if (!input.by_process()) return;
-  throw invalid_argument(
-      "not supported: an elastic run with data that each worker reads by itself (an input "
-      "function with an InputContext, a shard(), AutoShardPolicy::kFile, kOff or kHint): when a "
-      "worker is lost, the examples it had left are unknown",
-      "let Muster divide the rows: an input function without InputContext that describes all "
-      "data, with AutoShardPolicy::kData or kAuto; or train without a minimum of workers");
-}
-
 void ElasticMember::begin_group() {
   attempt_.in_step = true;
   begun_at_ = engine_.step();

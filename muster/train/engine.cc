@@ -211,7 +211,9 @@ void Engine::continue_from(const Checkpoint& state, const std::string& name, boo
   step_ = state.global_step;
   restored_from_ = name;
   in_part_ = !whole;
-  if (whole) *restored_inputs_ = json::parse(state.inputs);
+  if (!whole) return;
+  *restored_inputs_ = json::parse(state.inputs);
+  restored_notes_ = state.notes;
 }
 
 void Engine::warm_start(const WarmStartSettings& settings, FileSystem& fs) {

@@ -71,7 +71,7 @@ class MUSTER_PART_EXPORT Engine {
   // In place of find_checkpoint(): build() gives the chief what `state` has of its variables and
   // slots, and leaves the others as they begin. All replicas make this call with the same state;
   // `name` is how messages call it. `whole`: it is a state of this model with the positions of its
-  // inputs, to which nothing may be missing.
+  // inputs and its notes, to which nothing may be missing.
   void continue_from(const Checkpoint& state, const std::string& name, bool whole = false);
   // Whether the run continues from a state that may lack some of its variables.
   bool continues_in_part() const { return in_part_; }

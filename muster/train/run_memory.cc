@@ -1,4 +1,4 @@
-#include "muster/train/internal/run_memory.h"
+#include "muster/train/run_memory.h"
 
 #include <fmt/format.h>
 
@@ -29,6 +29,8 @@ json describe(const RunMemory& memory) {
           {"epoch", memory.epoch},
           {"step", memory.state->global_step},
           {"inputs", memory.state->inputs},
+          {"notes", memory.state->notes},
+          {"whole", memory.whole},
           {"saved_step", memory.saves.saved_step},
           {"tried_step", memory.saves.tried_step},
           {"last_step", memory.last_step},
@@ -68,8 +70,10 @@ std::map<std::string, Tensor> fetch(Replica& replica, int donor, const RunMemory
 
 std::shared_ptr<const Checkpoint> remember(const Engine& engine,
                                            const std::map<std::string, Tensor>& named,
-                                           const json& inputs, int64_t epoch) {
+                                           const json& inputs, int64_t epoch,
+                                           const std::map<std::string, std::string>& notes) {
   auto state = std::make_shared<Checkpoint>();
+  state->notes = notes;
   state->epoch = epoch;
   for (const auto& [name, tensor] : named)
     state->tensors[name] = tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true);
@@ -105,12 +109,13 @@ bool continue_from_memory(Engine& engine, RunMemory& mine) {
   }
   state.global_step = of.at("step").get<int64_t>();
   state.inputs = of.at("inputs").get<std::string>();
+  state.notes = of.at("notes").get<std::map<std::string, std::string>>();
   mine.saves.saved_step = of.at("saved_step").get<int64_t>();
   mine.saves.tried_step = of.at("tried_step").get<int64_t>();
   mine.last_step = of.at("last_step").get<int64_t>();
   mine.skipped_steps = of.at("skipped_steps").get<int64_t>();
   mine.roll_backs = of.at("roll_backs").get<int64_t>();
-  engine.continue_from(state, "the state in memory", /*whole=*/true);
+  engine.continue_from(state, "the state in memory", of.at("whole").get<bool>());
   return true;
 }
 

@@ -1,4 +1,4 @@
-#include "muster/train/internal/run_memory.h"
+#include "muster/train/run_memory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -91,7 +91,7 @@ class Run final : public RunCourse {
     };
     const data::StopScope stops_waits(asked);
     const Dataset given = input_fn(replica_.input_context());
-    const Dataset dataset = elastic_ ? ElasticMember::divide_rows(given) : given;
+    const Dataset dataset = elastic_ ? distribute::divide_rows(given) : given;
     const bool anew = options_.earlier_call && options_.earlier_call->input_ended &&
                       options_.earlier_call->step == engine_.step();
     const auto open = [&](int64_t pass) {
@@ -108,7 +108,7 @@ class Run final : public RunCourse {
           "check the data directory and the transformations; take(0), skip() or a filter may have "
           "removed everything");
     }
-    if (elastic_) ElasticMember::check_divided(*input_);
+    if (elastic_) distribute::check_divided(*input_);
     examples_of_step_ = examples_of_step(dataset, replica_, options_.accumulate_steps);
     pace_->tell_form([&] { return encode_batch_spec(input_->batches().peek()); });
     build(input_->batches().peek());

@@ -387,7 +387,8 @@ class JoinedCluster final : public ClusterProcessGroup {
     if (least == 0) return;
     log::warning_once(fmt::format(
         "{} is not elastic: it needs all {} workers, and a lost worker ends it, although "
-        "the launcher asks for at least {}; Estimator::train() is elastic",
+        "the launcher asks for at least {}; elastic are Estimator::train(), and fit() of a "
+        "keras::Model outside of a scope",
         call_, cluster_.num_workers, least));
   }
 

@@ -20,9 +20,19 @@ struct DistributedDataset::Progress {
   std::optional<nlohmann::json> restored;
   nlohmann::json pipeline;  // the identity of the data; null if that cannot be compared
 
-  // All replicas take part.
-  nlohmann::json save() const;
+  // Where it is.
+  struct Place {
+    int64_t begun = 0, completed = 0;
+    nlohmann::json pass{};  // the position in the one that is under way; null without one
+  };
+  // All replicas take part, unless Muster divides the data.
+  Place place() const;
+  // As a checkpoint holds it.
+  nlohmann::json save(const Place& at) const;
+  nlohmann::json save() const { return save(place()); }
   void restore(const nlohmann::json& state);
+  // The replicas end that read it.
+  void end();
 };
 
 }  // namespace muster::inline v0_1::distribute

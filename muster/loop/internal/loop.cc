@@ -10,6 +10,7 @@
 #include "muster/base/log.h"
 #include "muster/cluster/resolved_cluster.h"
 #include "muster/distribute/agree.h"
+#include "muster/distribute/elastic_run.h"
 #include "muster/distribute/start_failure.h"
 #include "muster/files/file_systems.h"
 #include "muster/loop/internal/served_loop.h"
@@ -27,7 +28,6 @@ namespace muster::inline v0_1::distribute {
 namespace {
 
 constexpr const char* kEnd = "the end of its scope, or of its Model";
-constexpr const char* kJoining = "strategy->scope()";
 
 // 0: no summaries.
 int64_t summary_steps(const ScopeOptions& options) {
@@ -87,7 +87,8 @@ Loop::Member::Member(std::unique_ptr<Replica> started, int64_t accumulate_steps,
   });
 }
 
-std::shared_ptr<Loop> Loop::make(StrategyPtr strategy, const ScopeOptions& options) {
+std::shared_ptr<Loop> Loop::make(StrategyPtr strategy, const ScopeOptions& options,
+                                 const ElasticSession& elastic) {
   if (!(options.merge_timeout.count() > 0)) {
     throw invalid_argument(fmt::format("ScopeOptions.merge_timeout is {} s; it must be more than 0",
                                        options.merge_timeout.count()));
@@ -105,11 +106,18 @@ std::shared_ptr<Loop> Loop::make(StrategyPtr strategy, const ScopeOptions& optio
                      .call = kJoining,
                      .join_timeout = options.join_timeout.count(),
                      .cancelled = options.cancelled,
-                     .model_dir = options.model_dir};
+                     .model_dir = options.model_dir,
+                     .elastic = elastic.run};
   const bool served = strategy->needs_servers() && !resolved.addresses.empty();
   const std::shared_ptr<Loop> made =
       served ? std::make_shared<ServedLoop>(std::move(strategy), options, std::move(start))
              : std::make_shared<Loop>(std::move(strategy), options, std::move(start));
+  made->meeting_ = elastic.call;
+  if (elastic.state) {
+    made->memories_.resize(1);
+    made->memories_.front() = {
+        .epoch = 0, .state = std::make_shared<Checkpoint>(*elastic.state), .whole = false};
+  }
   made->begin();
   return made;
 }
@@ -123,6 +131,7 @@ Loop::Loop(StrategyPtr strategy, const ScopeOptions& options, StartOptions start
 }
 
 void Loop::begin() {
+  if (elastic()) return join_group();
   start_replicas();
   if (first().is_chief() && summary_steps(options_) > 0) {
     summary_hook_ = std::make_unique<SummaryHook>(
@@ -131,8 +140,10 @@ void Loop::begin() {
         options_.save_summary_steps, options_.save_summary_steps, system_clock());
   }
   threads_ = std::make_unique<ReplicaThreads>(replicas_.size());
-  each(kJoining, [&](Replica& replica, size_t) { check_same(replica, settings_of(options_)); });
+  each(kJoining, [&](Replica& replica, size_t) { check_settings(replica); });
 }
+
+void Loop::check_settings(Replica& replica) const { check_same(replica, settings_of(options_)); }
 
 void Loop::start_replicas() {
   for (auto& replica : strategy_->start_replicas(start_)) {
@@ -228,8 +239,11 @@ void Loop::end_if_left(bool by_exception) noexcept {
     }
   } catch (const std::exception& error) {
     log::warning(fmt::format("at the end of the scope of {}: {}", strategy_->name(), error.what()));
+    // Nothing is lost if another worker was lost when all had made their last call.
+    const bool goes_on = goes_on_after(current_error());
+    if (goes_on) (void)await_save();
     // The chief's exit code is that of the run, of which something may be lost.
-    if (chief) {
+    if (chief && !goes_on) {
       for (const auto& member : replicas_) member->replica->group().fail(current_error());
       note_late_error(current_error());
     }
@@ -286,7 +300,7 @@ void Loop::each(const char* own_call, const std::function<void(Replica&, size_t)
   } catch (...) {
     const Error error = current_error();
     doing_ = error;
-    if (shown_) shown_->end(&error);
+    if (shown_ && !goes_on_after(error)) shown_->end(&error);
     throw;
   }
   doing_ = Ready();
@@ -303,6 +317,8 @@ void Loop::check_own_training() const {
 
 void Loop::note(const StepResult& result) {
   if (!result.updated) return;
+  // What is wrong from now on is not due to newcomers.
+  if (std::exchange(tries_group_, false)) start_.elastic->keep_newcomers();
   stop_ = stop_ || result.stop;
   last_step_ = result;
   step_ = replicas_.front()->engine.step();
@@ -321,7 +337,7 @@ int64_t Loop::shown_last_step(int64_t batches) const {
 
 bool Loop::should_stop() const {
   // Several replicas learn of it in a step, so that all of them learn of it in the same one.
-  return stop_ || (first().num_replicas_in_sync() == 1 && cancelled_());
+  return stop_ || (first().num_replicas_in_sync() == 1 && (cancelled_() || has_newcomers()));
 }
 
 std::string Loop::stopped_at() const {

@@ -23,15 +23,19 @@
 #include "muster/distribute/strategy.h"
 #include "muster/layers/step_context.h"
 #include "muster/loop/distributed_dataset.h"
+#include "muster/loop/internal/data_progress.h"
 #include "muster/loop/internal/merge_point.h"
 #include "muster/loop/replica_context.h"
 #include "muster/loop/scope.h"
+#include "muster/loop/session.h"
 #include "muster/metrics/metric.h"
 #include "muster/plan/activity.h"
 #include "muster/train/engine.h"
 #include "muster/train/failed_saves.h"
+#include "muster/train/next_step.h"
 #include "muster/train/own_training.h"
 #include "muster/train/report_hooks.h"
+#include "muster/train/run_memory.h"
 #include "muster/train/step_summaries.h"
 #include "muster/train/stop_request.h"
 #include "muster/train/task_watch.h"
@@ -50,8 +54,10 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
  public:
   // Whether this task was asked to stop.
   bool stops_by_itself() const;
-  // Enters the cluster that this process is in. Throws what Strategy::scope() throws.
-  static std::shared_ptr<Loop> make(StrategyPtr strategy, const ScopeOptions& options);
+  // Enters the cluster that this process is in; in an `elastic` run, its group of workers. Throws
+  // what Strategy::scope() throws.
+  static std::shared_ptr<Loop> make(StrategyPtr strategy, const ScopeOptions& options,
+                                    const ElasticSession& elastic = {});
   // `start`: this process in its cluster.
   Loop(StrategyPtr strategy, const ScopeOptions& options, StartOptions start);
   Loop(const Loop&) = delete;
@@ -146,10 +152,25 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
     (void)first();
     return replicas_.front()->engine.restored_notes();
   }
+  // Builds the model by `body`, a function that trains and is given `batch`, and makes no step.
+  void build_by(const std::function<void(size_t)>& body, const Batch* batch);
   // Calls `fn(replica, r)` on every replica at once, as a part of the program's `call`
   // ("Scope::save()") that all processes make. When it throws on one, the others end too, and no
   // later call works.
   void each(const char* call, const std::function<void(Replica&, size_t)>& fn);
+
+  // --- an elastic run, whose workers may change (loop_elastic.cc) ---
+  bool elastic() const { return start_.elastic != nullptr; }
+  // Do what Session says.
+  bool in_memory() const { return in_memory_; }
+  bool goes_on_after(const Error& error) const;
+  void note_place();
+  muster::internal::NextStep agree_on_next();
+  void regroup(const std::string& call, const Session::NotesOf& notes, bool together);
+  std::vector<std::string> gather_text(const std::function<std::string()>& text);
+  std::shared_ptr<const Checkpoint> memory() const;
+  std::string save_memory(const std::string& model_dir,
+                          const std::map<std::string, std::string>& notes);
 
   Tensor reduce(ReduceOp op, const PerReplica<Tensor>& value, std::optional<int64_t> axis) override;
   Metric reduce(const PerReplica<Metric>& value) override;
@@ -194,8 +215,6 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
   virtual std::string stopped_at() const;
   virtual bool goes_on_later() const { return saved_step_ >= 0 || restored_; }
 
-  // Builds the model by `body`, a function that trains and is given `batch`, and makes no step.
-  void build_by(const std::function<void(size_t)>& body, const Batch* batch);
   const Engine& first_engine() const { return replicas_.front()->engine; }
   nlohmann::json positions_of_data() const;
   void take_positions(const std::string& position);
@@ -218,8 +237,12 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
   Called called_ = Called::kNever;
 
  private:
+  // The call that brings the replicas together, by its name.
+  static constexpr const char* kJoining = "strategy->scope()";
   struct Call;
   void start_replicas();
+  // Throws InvalidArgument where the options of others differ; all replicas call it together.
+  void check_settings(Replica& replica) const;
   // The run is over if no scope has entered or keeps it any more.
   void end_if_left(bool by_exception) noexcept;
   // Throws where the loop is over, or its replicas are at work.
@@ -240,6 +263,18 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
   // On the chief: the right to write model_dir, from the first save there until the scope ends.
   CheckpointWriter& writer(const std::string& model_dir, const CheckpointManagerOptions& options);
   void note(const StepResult& result);
+  // --- of an elastic run ---
+  // Whether this process is the chief, and workers wait to join.
+  bool has_newcomers() const;
+  // Joins the next group of workers, and the one after it if a member is lost meanwhile.
+  void join_group();
+  void form_group();
+  // Throws InvalidArgument if this process has come to another call than the chief.
+  void check_meeting(Replica& replica) const;
+  // What is kept for the next group, of each replica here: the state that this process has.
+  void remember(const Session::NotesOf& notes, const std::map<std::string, Tensor>& tensors);
+  // The chief keeps the state for all, and the group ends. All replicas call it together.
+  void remember_together(const Session::NotesOf& notes);
 
   // One call of the function on one replica.
   void make(Member& member, size_t local, Call& call);
@@ -272,6 +307,13 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
   std::optional<std::string> warm_start_;  // what warm_start() was called with
   nlohmann::json restored_data_;           // its positions that no data set has taken yet
   std::vector<std::weak_ptr<DistributedDataset::Progress>> data_;  // in the order they were made
+  // Of an elastic run.
+  std::vector<muster::internal::RunMemory> memories_;  // by replica of this process
+  std::string meeting_;                                // the call in which its workers join
+  bool in_memory_ = false;                             // the group continues from memory
+  bool tries_group_ = false;                           // the group has made no step yet
+  DistributedDataset::Progress::Place place_;          // of the first data set
+  int64_t placed_step_ = -1;                           // after which it was there
   int scopes_ = 0, keepers_ = 0;
   bool entered_before_ = false;
 };

@@ -256,7 +256,9 @@ void Loop::make(Member& member, size_t local, Call& call) {
   const bool in_sync = replica.place().in_sync;
   const StepResult result = train_recorded(
       member.engine, member.calls, in_sync ? member.plan.completed(std::move(train_op)) : train_op,
-      {.reduction = call.options.loss_reduction, .examples = examples, .stop = cancelled_()});
+      {.reduction = call.options.loss_reduction,
+       .examples = examples,
+       .stop = cancelled_() || has_newcomers()});
   if (result.updated) activity.end_step(member.engine.step());
   summarize(member, result);
   if (local == 0) call.result = result;

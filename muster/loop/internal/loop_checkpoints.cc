@@ -11,6 +11,7 @@
 #include "muster/base/log.h"
 #include "muster/base/uri.h"
 #include "muster/distribute/agree.h"
+#include "muster/distribute/elastic_run.h"
 #include "muster/files/file_systems.h"
 #include "muster/loop/internal/data_progress.h"
 #include "muster/loop/internal/loop.h"
@@ -50,7 +51,9 @@ DistributedDataset Loop::distribute(const Dataset& dataset, bool for_this_proces
   // Each position belongs to one data set: one that is distributed later in its place begins again.
   if (number < restored_data_.size() && !restored_data_[number].is_null())
     progress->restore(std::exchange(restored_data_[number], nullptr));
-  return DistributedDataset(shared_from_this(), dataset, for_this_process, std::move(progress));
+  return DistributedDataset(shared_from_this(),
+                            elastic() && !for_this_process ? divide_rows(dataset) : dataset,
+                            for_this_process, std::move(progress));
 }
 
 void Loop::give_back(const DistributedDataset::Progress& from, json state) {

@@ -8,6 +8,7 @@
 #include "muster/base/error.h"
 #include "muster/base/unknown_name.h"
 #include "muster/distribute/agree.h"
+#include "muster/distribute/elastic_run.h"
 #include "muster/loop/internal/data_progress.h"
 #include "muster/loop/internal/loop.h"
 #include "muster/tensor/libtorch.h"
@@ -94,8 +95,18 @@ void Loop::begin_again(const Checkpoint& state, int64_t accumulate_steps) {
     check_same(replica, {{"the step to begin again at", std::to_string(state.global_step)}});
     replicas_[local]->engine.finish();
   });
-  replicas_.clear();
   options_.accumulate_steps = accumulate_steps;
+  if (elastic()) {
+    memories_.assign(replicas_.size(), {.chief = memories_.front().chief});
+    if (first().is_chief()) {
+      memories_.front().epoch = start_.elastic->epoch();
+      memories_.front().state = std::make_shared<Checkpoint>(state);
+      memories_.front().whole = false;
+    }
+    meeting_ = "Model::compile()";
+    return join_group();
+  }
+  replicas_.clear();
   start_replicas();
   restored_ = true;
   step_ = state.global_step;

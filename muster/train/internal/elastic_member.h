@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "muster/base/error.h"
-#include "muster/data/dataset.h"
 #include "muster/distribute/elastic_run.h"
 #include "muster/distribute/replica_input.h"
 #include "muster/distribute/start_options.h"
@@ -35,11 +34,6 @@ class ElasticMember {
   bool continue_from_memory();
   bool in_memory() const { return in_memory_; }
   const RunMemory& memory() const { return attempt_.memory; }
-  // Rows are divided, not files: then each example has its place in one order, for any number of
-  // workers.
-  static Dataset divide_rows(const Dataset& dataset);
-  // Throws InvalidArgument for data that each worker reads by itself.
-  static void check_divided(const distribute::ReplicaInput& input);
   // From here on this replica has the state of the group.
   void begin_group();
   // On the chief: the record of used examples of the group before, which continues with this one;

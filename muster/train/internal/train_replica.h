@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "muster/distribute/replica.h"
-#include "muster/train/internal/run_memory.h"
+#include "muster/train/run_memory.h"
 #include "muster/train/run_saves.h"
 #include "muster/train/trainer.h"
 

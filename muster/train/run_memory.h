@@ -1,9 +1,10 @@
 // What a worker of an elastic run keeps in memory from one group to the next: the state after its
-// last whole step, as a checkpoint would hold it. Thread safety: a value.
+// last whole step, as a checkpoint would hold it, notes included. Thread safety: a value.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -22,6 +23,7 @@ struct RunMemory {
   std::string chief{};
   int64_t epoch = -1;  // of the group that trained it; -1: this worker has no state
   std::shared_ptr<const Checkpoint> state = nullptr;
+  bool whole = true;         // false: `state` may lack some of the variables, and has no positions
   SaveTimer::Marks saves{};  // of the run's last save
   // A save that a thread of the chief still writes. For each group, the chief says it.
   RunSaves::InFlight in_flight{};
@@ -35,7 +37,8 @@ struct RunMemory {
 // is in `epoch`. `named` are the tensors; all are copied to the CPU.
 std::shared_ptr<const Checkpoint> remember(const Engine& engine,
                                            const std::map<std::string, Tensor>& named,
-                                           const nlohmann::json& inputs, int64_t epoch = 0);
+                                           const nlohmann::json& inputs, int64_t epoch = 0,
+                                           const std::map<std::string, std::string>& notes = {});
 
 // All replicas call it together, each with what it has. The state that find_donor() chooses becomes
 // that from which `engine` continues: find_checkpoint() is not needed then. False when none has a
