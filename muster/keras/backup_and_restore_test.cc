@@ -97,6 +97,45 @@ TEST(FitBackupsTest, ABackupOfAnotherRunIsRefusedAndStays) {
   EXPECT_EQ(difference(weights_of(same), weights_of(whole)), 0);
 }
 
+// The backup is of the last step of an epoch whose end was not reached.
+TEST(FitBackupsTest, AnEpochThatContinuesAtItsEndMakesNoMoreSteps) {
+  struct KilledAtEnd : Callback {
+    void on_epoch_end(int64_t, Logs&) override { throw std::runtime_error("killed"); }
+  };
+  for (const bool counts_steps : {false, true}) {
+    SCOPED_TRACE(counts_steps);
+    const TempDirectory folder;
+    std::vector<int64_t> rates;
+    const auto fit = [&](Model& model, const std::shared_ptr<Callback>& last) {
+      FitOptions options{.epochs = 3, .verbose = Verbose::kSilent};
+      if (counts_steps) options.steps_per_epoch = 2;
+      options.callbacks = {std::make_shared<BackupAndRestore>(
+                               folder / "backup", BackupAndRestoreOptions{.save_freq = 2}),
+                           std::make_shared<LearningRateScheduler>([&](int64_t epoch, double rate) {
+                             rates.push_back(epoch);
+                             return rate / 2;
+                           }),
+                           last};
+      const Dataset data = rows_of(20).batch(10);
+      return model.fit(counts_steps ? data.repeat() : data, options);
+    };
+    {
+      Model model = compiled();
+      EXPECT_THROW(fit(model, std::make_shared<KilledAtEnd>()), std::runtime_error);
+    }
+    Model model = compiled();
+    const History history = fit(model, std::make_shared<ModelCheckpoint>(
+                                           folder / "{epoch}.safetensors",
+                                           ModelCheckpointOptions{.save_weights_only = true}));
+    EXPECT_EQ(model.step(), 6);
+    EXPECT_EQ(history.epoch, (std::vector<int64_t>{0, 1, 2}));
+    EXPECT_EQ(rates, (std::vector<int64_t>{0, 1, 2})) << "once for each epoch";
+    EXPECT_NEAR(model.learning_rate(), 0.01 / 8, 1e-9);
+    for (const char* file : {"1.safetensors", "2.safetensors", "3.safetensors"})
+      EXPECT_TRUE(local_file_system().exists(folder / file).value()) << file;
+  }
+}
+
 TEST(FitBackupsTest, ACallbackOfAProgramAsksForThem) {
   struct Mine : Callback {
     explicit Mine(std::string folder) : folder(std::move(folder)) {}

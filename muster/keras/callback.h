@@ -93,15 +93,16 @@ class MUSTER_EXPORT Callback {
  public:
   virtual ~Callback() = default;
 
-  // Called when fit() begins; in a continued run restore() follows.
+  // Called when fit() begins, and in an elastic run again when its workers have changed; in a run
+  // that continues restore() follows.
   virtual void on_train_begin(const FitInfo& /*info*/) {}
   // `logs` are those of the last epoch. As in Keras, it is not called if an error ends the run.
   virtual void on_train_end(const Logs& /*logs*/) {}
   // Called before the first batch of an epoch, counted from 0; also if a run continues in the
   // middle of one.
   virtual void on_epoch_begin(int64_t /*epoch*/) {}
-  // Called after the validation. Entries that a callback adds to `logs` are passed to later
-  // callbacks and to History.
+  // Called after the validation; in an elastic run again if the workers changed meanwhile. Entries
+  // that a callback adds to `logs` are passed to later callbacks and to History.
   virtual void on_epoch_end(int64_t /*epoch*/, Logs& /*logs*/) {}
   // Called before a batch, from 0 in each epoch.
   virtual void on_train_batch_begin(int64_t /*batch*/) {}

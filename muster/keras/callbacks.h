@@ -226,12 +226,17 @@ class MUSTER_EXPORT LearningRateScheduler : public Callback {
   // Throws InvalidArgument when the function is empty.
   explicit LearningRateScheduler(Schedule schedule);
 
+  void on_train_begin(const FitInfo& info) override;
   void on_epoch_begin(int64_t epoch) override;
   void on_epoch_end(int64_t epoch, Logs& logs) override;
   CallbackNeeds needs() const override { return {.sets_learning_rate = true}; }
+  std::string name() const override { return "LearningRateScheduler"; }
+  nlohmann::json state() const override;
+  void restore(const nlohmann::json& state) override;
 
  private:
   const Schedule schedule_;
+  int64_t epoch_ = -1;  // whose rate was set
 };
 
 // Options of TensorBoard.

@@ -154,12 +154,22 @@ LearningRateScheduler::LearningRateScheduler(Schedule schedule) : schedule_(std:
                          "give it one of (epoch, learning_rate)");
 }
 
+void LearningRateScheduler::on_train_begin(const FitInfo& /*info*/) { epoch_ = -1; }
+
 void LearningRateScheduler::on_epoch_begin(int64_t epoch) {
+  // A run that continues in the middle of an epoch has its rate.
+  if (std::exchange(epoch_, epoch) == epoch) return;
   model().set_learning_rate(schedule_(epoch, model().learning_rate()));
 }
 
 void LearningRateScheduler::on_epoch_end(int64_t /*epoch*/, Logs& logs) {
   logs["learning_rate"] = model().learning_rate();
+}
+
+json LearningRateScheduler::state() const { return {{"epoch", epoch_}}; }
+
+void LearningRateScheduler::restore(const json& state) {
+  epoch_ = state.at("epoch").get<int64_t>();
 }
 
 void TerminateOnNaN::on_train_batch_end(const BatchInfo& info) {

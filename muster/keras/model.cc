@@ -98,7 +98,9 @@ History Model::fit(const Dataset& data, const FitOptions& options) {
 
 History Model::fit_batches(const Dataset& data, const FitOptions& options) {
   const distribute::NamedCall call("Model::fit()");
-  return internal::Fit::make(*this, options, impl_->fits++)->run(data);
+  const int64_t number = impl_->fits++;
+  impl_->join_workers(internal::Fit::call(number));
+  return internal::Fit::make(*this, options, number)->run(data);
 }
 
 History Model::fit(const Element& features, const Element& labels, const FitOptions& options) {
@@ -221,6 +223,7 @@ Logs Model::train_on_batch(const Element& features, const Element& labels,
                            "fit() trains there; loops of one's own are distribute::"
                            "ClusterCoordinator's");
   }
+  impl_->require_joined("train_on_batch()");
   impl_->prepare_to_train();
   const distribute::Scope here = impl_->scope();
   const BatchResult made =
@@ -341,7 +344,7 @@ void Model::set_learning_rate(double rate) {
 
 int64_t Model::step() const { return impl_->step(); }
 void Model::stop_training() { impl_->stop = true; }
-bool Model::is_chief() { return impl_->served() ? !impl_->bystander() : impl_->scope().is_chief(); }
+bool Model::is_chief() { return impl_->is_chief(); }
 const std::string& Model::name() const { return impl_->options.name; }
 const std::vector<std::string>& Model::input_names() const { return impl_->input_names; }
 const std::vector<std::string>& Model::output_names() const { return impl_->output_names; }

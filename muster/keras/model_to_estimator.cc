@@ -204,8 +204,7 @@ std::string Model::export_model(const std::string& directory,
   impl_->require_built("export_model");
   const std::map<std::string, ServingFeature> features = served_features(*impl_);
   const std::vector<std::pair<std::string, Tensor>> weights = get_weights();
-  const distribute::Scope here = impl_->scope();
-  if (!here.is_chief()) return "";
+  if (!impl_->is_chief()) return "";
   CompileOptions plain = compiled() ? impl_->compiled->options : CompileOptions{.loss = "mse"};
   Parts parts{.layer = impl_->original,
               .function = impl_->function,

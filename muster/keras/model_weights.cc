@@ -60,7 +60,9 @@ std::string misfits(const char* call, const std::string& file, const std::string
 bool write_on_chief(Model& model, Checkpoint content,
                     const std::function<void(const Checkpoint&)>& write,
                     const internal::FileWay& way) {
-  const distribute::Scope here = internal::ModelAccess::impl(model).scope();
+  Model::Impl& impl = internal::ModelAccess::impl(model);
+  const distribute::Scope here = impl.scope();
+  const bool is_chief = impl.is_chief();
   const auto in_turn = [write](const Checkpoint& all) {
     // A thread may write to the same path.
     static std::mutex mutex;
@@ -69,7 +71,7 @@ bool write_on_chief(Model& model, Checkpoint content,
   };
   if (!way.waits) {
     way.aside->step = model.step();
-    if (!here.is_chief()) return true;
+    if (!is_chief) return true;
     auto work = [in_turn, content = std::move(content)]() mutable {
       const SharedPatience patience;
       // The thread drops it, so that the next copy has its memory.
@@ -81,7 +83,7 @@ bool write_on_chief(Model& model, Checkpoint content,
     return true;
   }
   bool written = true;
-  if (here.is_chief()) {
+  if (is_chief) {
     if (way.failures != nullptr) {
       written = way.failures->attempt(way.must, [&] { in_turn(content); });
     } else {
@@ -210,11 +212,11 @@ LoadedWeights Model::load_weights(const std::string& path, const LoadWeightsOpti
         std::string(kLikelyCause) + "; {.by_name = true} takes those that both have");
   }
   impl_->assign_from_chief(values);
-  if (here.is_chief() && options.by_name && result.loaded.size() == specs.size()) {
+  if (impl_->is_chief() && options.by_name && result.loaded.size() == specs.size()) {
     log::info(fmt::format("load_weights: loaded all {} weights of the model \"{}\" from {}",
                           specs.size(), name(), file));
   }
-  if (here.is_chief() && result.loaded.size() < specs.size()) {
+  if (impl_->is_chief() && result.loaded.size() < specs.size()) {
     std::vector<std::string> left = result.missing;
     for (const std::string& each : result.mismatched)
       left.push_back(each.substr(0, each.find(':')));

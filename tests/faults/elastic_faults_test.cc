@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <chrono>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "muster/base/await.h"
 #include "muster/base/temp_directory.h"
@@ -250,6 +253,97 @@ TEST_F(GatedElasticTest, FewerThanTheMinimumAreEnded) {
   EXPECT_THAT(program_->output(), AllOf(HasSubstr("worker 1 failed: killed by SIGKILL"),
                                         HasSubstr("from memory, because a worker was lost")));
   EXPECT_TRUE(has_checkpoint(model_, 6) || has_checkpoint(model_, 7)) << program_->output();
+}
+
+// fit() of a Keras model, which counts the uses of each example.
+class ElasticFitFaultsTest : public ::testing::Test {
+ protected:
+  void start(const Words& options) {
+    until_in_time([&] {
+      std::filesystem::remove_all(model_);
+      program_.emplace(command(model_, options), Variables{{"FAULT_FIT", end_}});
+      program_->wait_for("epoch 2/");
+      return has_all_workers(*program_);
+    });
+  }
+  std::string output() const { return program_->output(); }
+  // Until the program has said it twice.
+  void until_again(const std::string& text) {
+    constexpr auto kMost = std::chrono::seconds(60);
+    constexpr auto kLook = std::chrono::milliseconds(5);
+    const auto end = std::chrono::steady_clock::now() + kMost;
+    const auto twice = [&] {
+      const std::string said = output();
+      const size_t first = said.find(text);
+      return first != std::string::npos && said.find(text, first + 1) != std::string::npos;
+    };
+    while (!twice() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(kLook);
+    EXPECT_TRUE(twice()) << output();
+  }
+  // The workers train for another epoch, and end with it.
+  void expect_each_example_once() {
+    write_file(end_, "");
+    EXPECT_EQ(program_->wait(), 0) << output();
+    const auto result = nlohmann::json::parse(result_of({.output = output()}));
+    const auto epochs = result.at("epochs_known").get<double>();
+    EXPECT_EQ(result.at("global_step").get<double>(), 8 * epochs) << output();
+    EXPECT_NEAR(result.at("least_uses").get<double>(), epochs, 0.01) << output();
+    EXPECT_NEAR(result.at("most_uses").get<double>(), epochs, 0.01) << output();
+    // Where no process that was left has started again.
+    EXPECT_THAT(output(), ::testing::Not(HasSubstr("starting all tasks again")));
+  }
+
+  TempDirectory directory_;
+  const std::string model_ = directory_ / "model", end_ = directory_ / "end";
+  std::optional<Program> program_;
+};
+
+TEST_F(ElasticFitFaultsTest, AKilledWorkerComesAgain) {
+  start({"--workers=2:3", "--restart=3"});
+  ASSERT_TRUE(program_->signal_task("worker", 1, SIGKILL));
+  program_->wait_for("elastic: 2 of 3 workers train from step ");
+  program_->wait_for("worker 1: killed by SIGKILL; starting it again (1 of 3)");
+  until_again("elastic: 3 of 3 workers train from step ");
+  expect_each_example_once();
+}
+
+TEST_F(ElasticFitFaultsTest, TheOthersWaitForAWorkerWithoutWhichTheyAreTooFew) {
+  start({"--workers=3:3", "--restart=1"});
+  ASSERT_TRUE(program_->signal_task("worker", 2, SIGKILL));
+  until_again("elastic: 3 of 3 workers train from step ");
+  expect_each_example_once();
+}
+
+TEST_F(ElasticFitFaultsTest, AWorkerThatIsAskedToStopLeavesTheOthers) {
+  start({"--workers=2:3"});
+  ASSERT_TRUE(program_->signal_task("worker", 1, SIGTERM));
+  program_->wait_for("elastic: 2 of 3 workers train from step ");
+  expect_each_example_once();
+  EXPECT_THAT(output(), AllOf(HasSubstr("stopped by SIGTERM at step "),
+                              HasSubstr("worker 1: exit code 143; the run continues with")));
+}
+
+TEST_F(ElasticFitFaultsTest, AWorkerWhoseConnectionsAreCutStaysInTheRun) {
+  start({"--workers=2:3"});
+  cut_connections(program_->task("worker", 1));
+  until_again("elastic: 3 of 3 workers train from step ");
+  expect_each_example_once();
+}
+
+// The chief writes what it has in memory, and the same command continues there.
+TEST_F(ElasticFitFaultsTest, FewerThanTheMinimumAreEndedAndContinueLater) {
+  const Words options{"--workers=3:3", "--survivor-time=1"};
+  until_in_time([&] {
+    start(options);
+    constexpr auto kIntoAnEpoch = std::chrono::milliseconds(60);  // whose last one has a backup
+    std::this_thread::sleep_for(kIntoAnEpoch);
+    EXPECT_TRUE(program_->signal_task("worker", 1, SIGKILL));
+    EXPECT_EQ(program_->wait(), 137) << output();
+    return output().find("from memory, because a worker was lost") != std::string::npos;
+  });
+  program_.emplace(command(model_, options), Variables{{"FAULT_FIT", end_}});
+  program_->wait_for("fit continues at ");
+  expect_each_example_once();
 }
 
 }  // namespace

@@ -9,10 +9,11 @@
 // which examples it uses. Where the file FAULT_OTHER exists, it starts with another seed. With
 // FAULT_SERVED it trains on parameter servers, which wait that many seconds for a task that may be
 // started again. With FAULT_KERAS, a file, it is a fit() on parameter servers, whose backups fail
-// while the file is there. With FAULT_SCHEDULED, "calls" or "loop", it makes steps on parameter
-// servers without end, and saves a large table now and then. When the file FAULT_TRIGGER appears,
-// the task FAULT_STRUCK strikes itself with FAULT_BLOW (blow.h). Without them it is a program as
-// any other.
+// while the file is there; with FAULT_FIT, a file, a fit() that ends with the epoch in which the
+// file is there, and counts the uses of each example. With FAULT_SCHEDULED, "calls" or "loop", it
+// makes steps on parameter servers without end, and saves a large table now and then. When the file
+// FAULT_TRIGGER appears, the task FAULT_STRUCK strikes itself with FAULT_BLOW (blow.h). Without
+// them it is a program as any other.
 #include <muster/muster.h>
 #include <sys/socket.h>
 #include <torch/types.h>
@@ -322,6 +323,42 @@ void fit_on_servers(const Flags& flags) {
                 {"epochs_known", static_cast<double>(history.epoch.size())}});
 }
 
+void fit_until_told(const Flags& flags) {
+  constexpr int64_t kExamples = 96, kBatch = 12;
+  constexpr auto kStep = std::chrono::milliseconds(20);
+  // A weight for each example, to which each use in an update adds 1.
+  keras::Model model(
+      Sequential({Dense(1, {.use_bias = false, .kernel_initializer = initializers::zeros()})}),
+      {.strategy = strategy(), .seed = 3});
+  model.compile({.optimizer = optim::sgd({.learning_rate = kBatch}), .loss = "mae"});
+  const Dataset data =
+      Dataset::from_tensor_slices(
+          Element::tuple({torch::eye(kExamples), torch::full({kExamples, 1}, 1e6)}))
+          .shuffle(kExamples)
+          .global_batch(kBatch);
+  const auto paced = std::make_shared<keras::LambdaCallback>(
+      keras::LambdaCallback::Functions{.on_epoch_end =
+                                           [&](int64_t, keras::Logs&) {
+                                             if (std::filesystem::exists(variable("FAULT_FIT")))
+                                               model.stop_training();
+                                           },
+                                       .on_batch_end =
+                                           [&](const keras::BatchInfo&) {
+                                             if (model.is_chief())
+                                               std::this_thread::sleep_for(kStep);
+                                           }});
+  const keras::History history = model.fit(
+      data, {.epochs = 100'000,
+             .callbacks = {
+                 paced, std::make_shared<keras::BackupAndRestore>(flags.model_dir + "/backup")}});
+  const Tensor uses = model.get_weights().front().second;
+  if (!model.is_chief()) return;
+  print_result({{"global_step", static_cast<double>(model.step())},
+                {"epochs_known", static_cast<double>(history.epoch.size())},
+                {"least_uses", uses.min().item<double>()},
+                {"most_uses", uses.max().item<double>()}});
+}
+
 // A ClusterCoordinator, or a loop by hand, of which each server holds 64 MB.
 void save_without_end(const Flags& flags) {
   constexpr int64_t kRows = 8 << 20, kStepsBetween = 20;
@@ -366,6 +403,7 @@ void program(const Flags& flags) {
   if (!variable("FAULT_SCHEDULED").empty()) return save_without_end(flags);
   if (!variable("FAULT_KERAS").empty()) return fit_on_servers(flags);
   if (!variable("FAULT_PARTS").empty()) internal::divide_states_from(1);
+  if (!variable("FAULT_FIT").empty()) return fit_until_told(flags);
   start_by_gates();
   strike_when_told();
   reach("start");

@@ -13,9 +13,11 @@
 #include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
 #include "muster/keras/callbacks.h"
+#include "muster/keras/internal/elastic_fit.h"
 #include "muster/keras/internal/served_fit.h"
 #include "muster/keras/progbar_logger.h"
 #include "muster/loop/replica_context.h"
+#include "muster/tensor/element_spec.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/train/stop_signal.h"
 
@@ -50,8 +52,12 @@ void check_at_least(const char* field, int64_t value, int64_t least) {
 
 std::unique_ptr<Fit> Fit::make(Model& model, const FitOptions& options, int64_t number) {
   if (ModelAccess::impl(model).served()) return std::make_unique<ServedFit>(model, options, number);
+  if (ModelAccess::impl(model).elastic())
+    return std::make_unique<ElasticFit>(model, options, number);
   return std::make_unique<Fit>(model, options, number);
 }
+
+std::string Fit::call(int64_t number) { return fmt::format("fit() number {}", number + 1); }
 
 Fit::Fit(Model& model, const FitOptions& options, int64_t number)
     : model_(model),
@@ -108,7 +114,8 @@ Fit::Fit(Model& model, const FitOptions& options, int64_t number)
   }
   if (!shows_progress) callbacks_.push_back(std::make_shared<ProgbarLogger>(options.verbose));
   if (impl_.served()) check_served();
-  if (backups_ == nullptr && (impl_.served() || !impl_.all_replicas_are_here(scope_))) {
+  if (backups_ == nullptr &&
+      (impl_.served() || impl_.elastic() || !impl_.all_replicas_are_here(scope_))) {
     make_own_backups();
   }
 }
@@ -140,14 +147,24 @@ History Fit::run(const Dataset& data) {
       fit.impl_.elsewhere.reset();
     }
   } forget{*this};
-  if (!begin(data)) return {};
   impl_.stop = false;
-  tell([&](Callback& callback) { callback.set_model(&model_); });
-  train_epochs(data);
-  end_steps();
-  settle_backup();
-  await_callbacks();
-  tell([&](Callback& callback) { callback.on_train_end(logs_); });
+  for (bool first = true;; first = false) {
+    try {
+      if (!(first ? begin(data) : regroup(data))) return {};
+      tell([&](Callback& callback) { callback.set_model(&model_); });
+      train_epochs(data);
+      if (regroups_) continue;
+      end_steps();
+      settle_backup();
+      await_callbacks();
+      tell([&](Callback& callback) { callback.on_train_end(logs_); });
+      break;
+    } catch (const Error& error) {
+      if (!goes_on_after(error)) throw;
+      log::warning(
+          fmt::format("{}; fit() continues, from the memory of its workers", error.message()));
+    }
+  }
   if (!requested_) end_backups();
   return history_;
 }
@@ -171,8 +188,9 @@ void Fit::train_epochs(const Dataset& data) {
   if (resumes) resume();
   begin_epochs(data, resumes);
   show_last_step();
-  for (int64_t epoch = first_epoch_; epoch < options_.epochs; ++epoch) {
+  for (int64_t epoch = first_epoch_; epoch < options_.epochs && !over_; ++epoch) {
     const bool whole = train_epoch(epoch);
+    if (regroups_) return;
     if (step_ == 0) {
       throw invalid_argument("fit: the data set gave no examples: " + data.describe(),
                              "check the data directory and the transformations; take(0), skip() "
@@ -186,10 +204,13 @@ void Fit::train_epochs(const Dataset& data) {
                         "the data set, or do not set steps_per_epoch",
                         step_, *options_.steps_per_epoch, epoch + 1));
       }
-      return;
+      return note_epoch_end(epoch, /*last=*/true);
     }
+    const bool last = agree_on_end();
     step_ = 0;
-    if (agree_on_end()) return;
+    tally_ = Tally(impl_.compiled->objective.metric_names());
+    note_epoch_end(epoch, last || epoch + 1 == options_.epochs);
+    if (last) return;
   }
 }
 
@@ -221,6 +242,8 @@ void Fit::begin_epochs(const Dataset& data, bool /*resumed*/) {
 
 bool Fit::train_epoch(int64_t epoch) {
   tell([&](Callback& callback) { callback.on_epoch_begin(epoch); });
+  // It continues at its end.
+  if (step_ == options_.steps_per_epoch) return true;
   // Steps over a part of the data continue where the last epoch ended.
   if (!options_.steps_per_epoch || batch_ == distributed_->end()) {
     batch_ = distributed_->begin();
@@ -245,7 +268,17 @@ bool Fit::train_epoch(int64_t epoch) {
   return whole;
 }
 
-BatchResult Fit::next(int64_t /*epoch*/) { return impl_.train(*batch_, options_.class_weight); }
+BatchResult Fit::next(int64_t /*epoch*/) {
+  if (rows_.empty()) {
+    const Batch& first = (*batch_)[0];
+    std::vector<Element> parts;
+    for (const ElementView& part :
+         {ElementView(first.features), ElementView(first.labels), first.weights})
+      if (part.defined()) parts.push_back(part.element());
+    rows_ = encode_batch_spec(Element::tuple(std::move(parts)));
+  }
+  return impl_.train(*batch_, options_.class_weight);
+}
 
 bool Fit::train_batch(int64_t epoch) {
   tell([&](Callback& callback) { callback.on_train_batch_begin(step_); });
@@ -255,6 +288,7 @@ bool Fit::train_batch(int64_t epoch) {
   waiting_ = made.updated ? 0 : waiting_ + 1;
   tally_.add(made.loss, made.rows, made.metrics);
   note_better(made);
+  if (made.updated) note_update();
   const BatchInfo info{.batch = step_ - 1, .rows = made.rows, .loss = made.loss, .logs = [&] {
                          return tally_.here();
                        }};
@@ -283,11 +317,12 @@ void Fit::finish_update() {
   scope_.apply_accumulated();
   waiting_ = 0;
   if (scope_.step() > before) tally_.add(scope_.last_step().loss, scope_.last_step().rows, {});
+  note_update();
 }
 
 void Fit::end_epoch(int64_t epoch) {
+  begin_epoch_end();
   Logs logs = tally_.over_all(impl_.strategy());
-  tally_ = Tally(impl_.compiled->objective.metric_names());
   if (options_.validation_data && (epoch + 1) % options_.validation_freq == 0) validate(logs);
   tell([&](Callback& callback) { callback.on_epoch_end(epoch, logs); });
   history_.add(epoch, logs);

@@ -21,11 +21,14 @@ namespace muster::inline v0_1::keras::internal {
 // Under which a backup holds what fit() has to remember.
 constexpr const char* kFitNote = "keras_fit";
 
-// Where the model's replicas train it. On parameter servers a ServedFit overrides what differs.
+// Where the model's replicas train it. On parameter servers a ServedFit overrides what differs, and
+// in an elastic run an ElasticFit.
 class Fit {
  public:
-  // The fit() of this model, on servers or not.
+  // The fit() of this model, on servers or not. REQUIRES: of an elastic run, its workers have
+  // joined, by this call.
   static std::unique_ptr<Fit> make(Model& model, const FitOptions& options, int64_t number);
+  static std::string call(int64_t number);
   // `number`: which fit() of the model it is, from 0. Throws InvalidArgument for options that are
   // not as FitOptions says, and for those that fit() on parameter servers does not have.
   Fit(Model& model, const FitOptions& options, int64_t number);
@@ -64,6 +67,23 @@ class Fit {
   virtual void end_steps() { distributed_.reset(); }
   virtual void end_saving();
 
+  // --- what an elastic run changes ---
+  // What fit() continues from, and the tensors of callbacks with it; resume() takes it.
+  virtual nlohmann::json note_to_resume() const;
+  virtual std::map<std::string, Tensor> tensors_to_resume();
+  // The batches so far are in the weights.
+  virtual void note_update() {}
+  // The end of an epoch begins, which may be made again; it is over, and so is fit() if `last`.
+  virtual void begin_epoch_end() {}
+  virtual void note_epoch_end(int64_t /*epoch*/, bool /*last*/) {}
+  // Ends the run after a signal; true where it makes no more steps: a program asked, or other
+  // workers go on.
+  virtual bool stop_if_told(int64_t epoch);
+  // Whether other workers go on, although a call threw `error`; and the way to them, in place of
+  // begin().
+  virtual bool goes_on_after(const Error& /*error*/) const { return false; }
+  virtual bool regroup(const Dataset& data) { return begin(data); }
+
   using Batches = distribute::DistributedDataset::Iterator;
 
   // Where the run goes on that a backup is of; nothing where there is none of this fit().
@@ -88,6 +108,11 @@ class Fit {
   // Throws InvalidArgument where the backup that the note is in was begun by another run; of
   // another fit() than the `same_fit`, by another program.
   void check_begun_alike(const std::string& note, bool same_fit = true) const;
+  // How this fit() differs from the one of the note: "the seed: 1, and was 2".
+  std::vector<std::string> differences_from(const nlohmann::json& note, bool same_fit) const;
+  // What callbacks keep; states by key_of(), tensors as resume() takes them.
+  nlohmann::json states_of_callbacks() const;
+  std::map<std::string, Tensor> tensors_of_callbacks() const;
   // Of fit() on a cluster: the folder of its backups, where the program has one for its job.
   void make_own_backups();
   // Under which a backup knows a callback: its name, and its number among those of that name.
@@ -115,9 +140,6 @@ class Fit {
   void finish_update();
   void end_epoch(int64_t epoch);
   void validate(Logs& logs);
-  // Ctrl-C or SIGTERM came, here or on another worker.
-  // Ends the run after a signal; true where a program asked, and fit() is to return.
-  bool stop_if_told(int64_t epoch);
   // Whether a callback wants no more epochs, on any worker.
   bool agree_on_end();
   int64_t from_chief(int64_t value) const;
@@ -144,6 +166,7 @@ class Fit {
   std::optional<distribute::DistributedDataset> distributed_;
   Batches batch_;
   bool fresh_ = false;  // the batch was not trained yet
+  std::string rows_;    // the form of the batches, once it is known
   int64_t first_epoch_;
   int64_t step_ = 0;    // batches of the epoch so far
   int64_t steps_ = -1;  // of an epoch, where that is known
@@ -157,6 +180,8 @@ class Fit {
   int64_t waiting_ = 0;      // batches that wait for an update
   int64_t tensors_at_ = -1;  // the step of the model at which those of callbacks were saved
   bool requested_ = false;   // a program asked it to stop
+  bool over_ = false;        // all epochs are trained; on_train_end() is left
+  bool regroups_ = false;    // other workers go on
 };
 
 }  // namespace muster::inline v0_1::keras::internal

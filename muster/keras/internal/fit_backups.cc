@@ -20,6 +20,7 @@
 #include "muster/keras/internal/fit.h"
 #include "muster/keras/internal/json_number.h"
 #include "muster/loop/replica_context.h"
+#include "muster/tensor/element_spec.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::keras::internal {
@@ -103,10 +104,9 @@ json Fit::identity() const {
   return all;
 }
 
-void Fit::check_begun_alike(const std::string& note, bool same_fit) const {
-  const json told = json::parse(note);
+std::vector<std::string> Fit::differences_from(const json& note, bool same_fit) const {
   const json now = identity();
-  const json then = told.value("begun_by", json::object());
+  const json then = note.value("begun_by", json::object());
   std::vector<std::string> differences;
   const auto text_in = [](const json& object, const std::string& key) {
     constexpr size_t kShown = 200;
@@ -122,6 +122,11 @@ void Fit::check_begun_alike(const std::string& note, bool same_fit) const {
     differences.push_back(was == is ? key + " differs"
                                     : fmt::format("{}: {}, and was {}", key, is, was));
   }
+  return differences;
+}
+
+void Fit::check_begun_alike(const std::string& note, bool same_fit) const {
+  const std::vector<std::string> differences = differences_from(json::parse(note), same_fit);
   if (differences.empty()) return;
   throw invalid_argument(fmt::format("fit: the backup in {} is of another run than this one: {}",
                                      backups_->backup_dir(), join(differences, "; ")),
@@ -156,8 +161,16 @@ bool Fit::find_backup() {
   return found_fit_ >= 0;
 }
 
+json Fit::note_to_resume() const { return json::parse(restored_notes().at(kFitNote)); }
+
+std::map<std::string, Tensor> Fit::tensors_to_resume() {
+  const std::string beside = tensors_of_callbacks(tensors_at_);
+  if (!scope_.is_chief() || !file_systems().exists(beside).value()) return {};
+  return read_tensors(file_systems(), beside);
+}
+
 void Fit::resume() {
-  const json note = json::parse(restored_notes().at(kFitNote));
+  const json note = note_to_resume();
   first_epoch_ = note.at("epoch").get<int64_t>();
   step_ = note.at("step").get<int64_t>();
   const int64_t told_epoch = first_epoch_;
@@ -168,7 +181,11 @@ void Fit::resume() {
                     backups_->backup_dir(), first_epoch_ + 1, options_.epochs),
         "continue with at least as many epochs as the stopped run; or remove the backup");
   }
-  saved_ = impl_.step();
+  over_ = note.value("over", false);
+  // An epoch that is continued at its end makes no step in which the model would be built.
+  rows_ = note.value("batch", std::string());
+  if (!rows_.empty()) impl_.build_to_train(to_batch(zero_rows(rows_)));
+  saved_ = note.value("saved", impl_.step());
   made_folders_ = note.value("made_folders", made_folders_);
   impl_.compiled->rate_factor->store(note.at("rate_factor").get<double>());
   history_.epoch = note.at("history").at("epoch").get<std::vector<int64_t>>();
@@ -187,9 +204,7 @@ void Fit::resume() {
     callback.restore(note.at("callbacks").at(key));
   });
   tensors_at_ = note.value("tensors_at", impl_.step());
-  const std::string beside = tensors_of_callbacks(tensors_at_);
-  if (scope_.is_chief() && file_systems().exists(beside).value()) {
-    const std::map<std::string, Tensor> tensors = read_tensors(file_systems(), beside);
+  if (const auto tensors = tensors_to_resume(); !tensors.empty()) {
     tell([&](Callback& callback) {
       std::map<std::string, Tensor> own;
       const std::string prefix = key_of(callback) + kOfCallback;
@@ -200,7 +215,7 @@ void Fit::resume() {
       if (!own.empty()) callback.restore_tensors(own);
     });
   }
-  if (!scope_.is_chief()) return;
+  if (!scope_.is_chief() || over_) return;
   if (first_epoch_ >= options_.epochs) {
     log::info(fmt::format("fit has nothing to train: {} is a backup after epoch {}, epochs is {}",
                           backups_->backup_dir(), first_epoch_, options_.epochs));
@@ -225,27 +240,40 @@ std::string Fit::note(int64_t epoch, int64_t step) const {
             {"tensors_at", tensors_at_},
             {"begun_by", identity()},
             {"made_folders", made_folders_},
-            {"callbacks", json::object()}};
+            {"batch", rows_},
+            {"callbacks", states_of_callbacks()}};
   if (step > 0) note["tally"] = tally_.save(impl_.strategy());
+  return note.dump();
+}
+
+json Fit::states_of_callbacks() const {
+  json states = json::object();
   for (const auto& callback : callbacks_) {
     const std::string key = key_of(*callback);
     if (json state = callback->state(); !key.empty() && !state.is_null())
-      note["callbacks"][key] = std::move(state);
+      states[key] = std::move(state);
   }
-  return note.dump();
+  return states;
+}
+
+std::map<std::string, Tensor> Fit::tensors_of_callbacks() const {
+  std::map<std::string, Tensor> tensors;
+  for (const auto& callback : callbacks_) {
+    for (const auto& [name, tensor] : callback->tensors())
+      tensors[key_of(*callback) + kOfCallback + name] = tensor.detach().clone();
+  }
+  return tensors;
 }
 
 // What it returns is called before the backup is written, so that one that is there has all it
 // needs. Callbacks may change their tensors meanwhile.
 BeforeSave Fit::before_backup() const {
   if (!model_.is_chief()) return nullptr;
-  std::map<std::string, Tensor> tensors;
+  std::map<std::string, Tensor> tensors = tensors_of_callbacks();
   std::vector<std::pair<std::string, std::function<json()>>> settled;  // by key_of()
   for (const auto& callback : callbacks_) {
-    const std::string key = key_of(*callback);
-    for (const auto& [name, tensor] : callback->tensors())
-      tensors[key + kOfCallback + name] = tensor.detach().clone();
-    if (auto state = callback->settled_state()) settled.emplace_back(key, std::move(state));
+    if (auto state = callback->settled_state())
+      settled.emplace_back(key_of(*callback), std::move(state));
   }
   if (tensors.empty() && settled.empty()) return nullptr;
   return [tensors = std::move(tensors), settled = std::move(settled),

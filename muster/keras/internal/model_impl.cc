@@ -8,6 +8,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/unknown_name.h"
+#include "muster/cluster/elastic.h"
 #include "muster/cluster/resolved_cluster.h"
 #include "muster/keras/internal/structure.h"
 #include "muster/keras/internal/tally.h"
@@ -82,13 +83,58 @@ Model::Impl::Impl(std::optional<Layer> of_layer, Model::Function of_function,
 
 const distribute::Session& Model::Impl::session() {
   if (session_ == nullptr) {
-    distribute::ScopeOptions scope{.seed = options.seed, .environment = options.environment};
-    if (served_) scope.environment = Environment();
-    if (compiled) scope.accumulate_steps = compiled->options.accumulate_steps;
-    accumulate_steps_ = scope.accumulate_steps;
+    distribute::ScopeOptions scope = scope_options();
+    if (served_ || elastic()) scope.environment = Environment();
     session_ = std::make_unique<distribute::Session>(strategy_, scope);
   }
   return *session_;
+}
+
+distribute::ScopeOptions Model::Impl::scope_options() {
+  distribute::ScopeOptions scope{.seed = options.seed, .environment = options.environment};
+  if (compiled) scope.accumulate_steps = compiled->options.accumulate_steps;
+  accumulate_steps_ = scope.accumulate_steps;
+  return scope;
+}
+
+const std::shared_ptr<distribute::ElasticRun>& Model::Impl::elastic_run() {
+  if (knows_run_ || session_ != nullptr) return elastic_;
+  knows_run_ = true;
+  // The workers of a scope that the program has entered are together already.
+  if (served_ || !strategy_->multi_worker() || distribute::entered_strategy() == strategy_)
+    return elastic_;
+  const Environment environment =
+      options.environment ? *options.environment : Environment::process();
+  const cluster::ResolvedCluster cluster =
+      cluster::resolve_cluster(environment, {.worker_zero_may_be_chief = true});
+  elastic_ = distribute::ElasticRun::of(cluster, *strategy_,
+                                        cluster::min_workers(environment, cluster.source));
+  if (elastic_) chief_ = cluster.is_chief;
+  return elastic_;
+}
+
+void Model::Impl::join_workers(const std::string& call) {
+  if (!elastic() || joined_) return;
+  distribute::ElasticSession elastic{.run = elastic_, .call = call};
+  if (built) elastic.state = state();
+  session_.reset();
+  built = false;
+  session_ = std::make_unique<distribute::Session>(strategy_, scope_options(), elastic);
+  joined_ = true;
+}
+
+bool Model::Impl::is_chief() {
+  if (served_ || (elastic() && !joined_)) return chief_;
+  return scope().is_chief();
+}
+
+void Model::Impl::require_joined(const char* verb) {
+  if (!elastic() || joined_) return;
+  throw invalid_argument(
+      fmt::format("not supported: {} before fit() in an elastic run, whose workers come together "
+                  "in fit()",
+                  verb),
+      "call it after fit(); or train without a minimum of workers");
 }
 
 const Model::Impl::Compiled& Model::Impl::compiled_for(const char* verb) const {
@@ -250,6 +296,19 @@ BatchResult Model::Impl::train(const PerReplica<Batch>& batch,
   }
   for (const auto& of_replica : metrics) result.metrics.push_back(of_replica);
   return result;
+}
+
+void Model::Impl::build_to_train(const Batch& no_rows) {
+  const distribute::Scope here = scope();
+  note_rows(no_rows.features);
+  const optim::Optimizer optimizer = training_optimizer();
+  session().build(
+      [&] {
+        optimizer.minimize(
+            compiled->objective.measure(no_rows, outputs_of(no_rows.features), {}).loss);
+      },
+      no_rows);
+  built = true;
 }
 
 BatchResult Model::Impl::test(const PerReplica<Batch>& batch) {

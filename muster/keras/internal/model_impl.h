@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/distribute/elastic_run.h"
 #include "muster/keras/internal/frozen_layers.h"
 #include "muster/keras/internal/objective.h"
 #include "muster/keras/model.h"
@@ -59,6 +60,20 @@ struct Model::Impl {
   bool served() const { return served_; }
   // A worker or a server then: it has no part in what is not fit().
   bool bystander() const { return served_ && !chief_; }
+  // Whether the workers of the cluster may change. Then fit() brings them together, and each
+  // process computes what comes before it by itself.
+  bool elastic() { return elastic_run() != nullptr; }
+  // In an elastic run, before fit(): joins the others with the weights that are there; `call` as in
+  // ElasticSession. Nothing where this process has joined them, and in other runs.
+  void join_workers(const std::string& call);
+  // What the program's cluster says; of workers that have not joined too.
+  bool is_chief();
+  // Throws InvalidArgument that names `verb` where the workers come together in fit() only.
+  void require_joined(const char* verb);
+  // The replicas are others, which have no variables yet.
+  void note_other_replicas() { built = false; }
+  // None of them has trained.
+  void forget_training() { trained_ = false; }
   // Updates so far; 0 before the replicas came together.
   int64_t step() const {
     if (elsewhere) return elsewhere->step;
@@ -85,6 +100,9 @@ struct Model::Impl {
   // They are called by all processes together, inside of a scope.
   BatchResult train(const distribute::PerReplica<Batch>& batch,
                     const std::vector<double>& class_weight);
+  // Makes what the first step makes, by a batch of zero rows; the values are those to continue
+  // from.
+  void build_to_train(const Batch& no_rows);
   BatchResult test(const distribute::PerReplica<Batch>& batch);
   std::deque<std::vector<Tensor>> predict(const distribute::PerReplica<Batch>& batch) const;
   Logs evaluate(const Dataset& data, const EvaluateOptions& options);
@@ -148,7 +166,11 @@ struct Model::Impl {
  private:
   distribute::StrategyPtr strategy_;
   distribute::StrategyPtr given_;
+  const std::shared_ptr<distribute::ElasticRun>& elastic_run();
+  distribute::ScopeOptions scope_options();
   bool served_ = false, chief_ = true;
+  bool knows_run_ = false, joined_ = false;
+  std::shared_ptr<distribute::ElasticRun> elastic_;  // as elastic_run() says
   std::unique_ptr<distribute::Session> session_;
   // The model gets the weights that servers have now.
   void bring_weights();

@@ -76,6 +76,51 @@ json Tally::save(const distribute::Strategy& strategy) const {
           {"logs", over_all(strategy, /*so_far=*/true)}};
 }
 
+json Tally::save_here() const {
+  json states = json::array();
+  if (metrics_.empty()) {
+    for (const auto& state : restored_) states.push_back(state);
+    return states;
+  }
+  std::vector<Metric> all = metrics_.front();
+  for (size_t m = 0; m < all.size(); ++m) {
+    for (size_t replica = 1; replica < metrics_.size(); ++replica)
+      all[m].merge(metrics_[replica][m]);
+    states.push_back(all[m].state());
+  }
+  return states;
+}
+
+json Tally::save_all(const std::vector<json>& of_processes, double loss, int64_t rows) const {
+  Tally all(names_);
+  all.loss_ = loss;
+  all.rows_ = rows;
+  json states = json::array();
+  std::vector<Metric> merged;
+  for (const json& process : of_processes) {
+    for (size_t m = 0; !metrics_.empty() && m < process.size(); ++m) {
+      std::vector<double> values;
+      for (const json& value : process[m]) values.push_back(json_number(value));
+      const Metric of_process = metrics_.front()[m].with_state(values);
+      if (m < merged.size()) {
+        merged[m].merge(of_process);
+      } else {
+        merged.push_back(of_process);
+      }
+    }
+  }
+  for (const Metric& metric : merged) states.push_back(metric.state());
+  Logs logs = all.logs_of(merged, /*so_far=*/true);
+  // Nothing was added since the last change.
+  if (metrics_.empty() && !restored_logs_.empty()) {
+    states = of_processes.front();
+    const double mean = logs.at("loss");
+    logs = restored_logs_;
+    logs["loss"] = mean;
+  }
+  return {{"loss", loss}, {"rows", rows}, {"metrics", states}, {"logs", logs}};
+}
+
 void Tally::restore(const json& state, bool first) {
   loss_ = json_number(state.at("loss"));
   rows_ = state.at("rows").get<int64_t>();

@@ -28,6 +28,14 @@ class Tally {
   Logs over_all(const distribute::Strategy& strategy, bool so_far = false) const;
   // The same as JSON that restore() takes, for a backup. All processes call it together.
   nlohmann::json save(const distribute::Strategy& strategy) const;
+  // Of an elastic run: the sums of this process alone, as a JSON; and what save() returns, made of
+  // those of several processes, with the loss and the rows of another tally. Sums are lost where
+  // this process has none, and so does not know of what they are.
+  nlohmann::json save_here() const;
+  nlohmann::json save_all(const std::vector<nlohmann::json>& of_processes, double loss,
+                          int64_t rows) const;
+  // The mean loss times the rows; each process has that of all.
+  double loss_sum() const { return loss_; }
   // Continues with the result of save(); `first`: whether this process has the first replica, which
   // takes the sums.
   void restore(const nlohmann::json& state, bool first);
