@@ -56,7 +56,7 @@ std::string told(const Error& error) {
   return json{{"kind", static_cast<int>(error.kind())},
               {"message", error.message()},
               {"hint", error.hint()}}
-      .dump();
+      .dump(-1, ' ', false, json::error_handler_t::replace);  // names of files are any bytes
 }
 
 }  // namespace
@@ -311,8 +311,8 @@ std::function<void()> SaveParts::begin(int64_t step, std::map<std::string, Tenso
     try {
       answer = non_finite.empty() ? json{{"table", plan.write(part, mine).to_text()}}.dump()
                                   : json{{"non_finite", non_finite}}.dump();
-    } catch (const Error& error) {
-      answer = told(error);
+    } catch (...) {
+      answer = told(current_error());
     }
     mine.clear();
     try {
