@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
 #include "muster/keras/callbacks.h"
@@ -116,7 +117,8 @@ bool ModelCheckpoint::end_save() {
   if (!aside_ || !aside_->file.written.valid()) return true;
   try {
     (void)aside_->file.written.get();
-  } catch (const Error& error) {
+  } catch (...) {  // the destructor calls it
+    const Error error = current_error();
     // fit() itself has logged an error that would have ended it.
     if (failures_->patient()) {
       log::warning(fmt::format("ModelCheckpoint('{}'): {}; fit() ended before it could retry; {}",
