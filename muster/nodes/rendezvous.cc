@@ -38,8 +38,8 @@ Rendezvous::Rendezvous(RendezvousOptions options, double now)
     : options_(std::move(options)),
       members_(options_.membership, now),
       budget_(options_.restarts),
-      until_(now + options_.join_timeout),
-      settled_(now) {}
+      settled_(now),
+      until_(now + options_.join_timeout) {}
 
 std::string Rendezvous::name_of(int node) const {
   const auto found = nodes_.find(node);
