@@ -45,8 +45,13 @@ struct ScriptedHook final : Hook {
 void wait_until(const std::function<bool()>& is_so) {
   constexpr auto kMost = std::chrono::seconds(30);
   const auto end = std::chrono::steady_clock::now() + kMost;
-  while (!is_so() && std::chrono::steady_clock::now() < end)
+  while (!is_so()) {
+    if (std::chrono::steady_clock::now() >= end) {
+      ADD_FAILURE() << "not within " << kMost.count() << " s";
+      return;
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));  // between two looks
+  }
 }
 
 class ElasticTest : public ::testing::Test {
