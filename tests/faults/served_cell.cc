@@ -91,13 +91,23 @@ bool saves_on_request(const ServedCell& cell) {
   return cell.signal == SIGTERM && chief_is_asked && cell.phase != "start" && cell.phase != "end";
 }
 
-// A chief that is asked to stop saves its steps, or has saved the last one and waits for the
-// evaluator.
+// The largest step that the output names as saved; -1 without one.
+int64_t last_saved(const std::string& output) {
+  static constexpr std::string_view kSaved = "saved ", kName = "/model.ckpt-";
+  int64_t last = -1;
+  for (size_t at = output.find(kSaved); at != std::string::npos; at = output.find(kSaved, at + 1)) {
+    const std::string line = output.substr(at, output.find('\n', at) - at);
+    const size_t name = line.rfind(kName);
+    if (name != std::string::npos)
+      last = std::max<int64_t>(last, std::stoll(line.substr(name + kName.size())));
+  }
+  return last;
+}
+
+// A chief that is asked to stop saves its steps, or has saved the last one before.
 bool says_that_it_has_saved(const std::string& output) {
   return output.find("stopped by SIGTERM after saving step") != std::string::npos ||
-         (output.find(fmt::format("model.ckpt-{}\n", kServedSteps)) != std::string::npos &&
-          output.find(fmt::format("evaluated step {}, the last one", kServedSteps)) !=
-              std::string::npos);
+         last_saved(output) == kServedSteps;
 }
 
 // Strikes as the cell says, and waits until the blow is over.
@@ -114,19 +124,6 @@ void send(const ServedCell& cell, pid_t struck, const std::string& trigger,
   // The blow itself: how long the task stands still decides whether it is taken for lost.
   std::this_thread::sleep_for(kStandsStill);
   ::kill(struck, SIGCONT);
-}
-
-// The largest step that the output names as saved; -1 without one.
-int64_t last_saved(const std::string& output) {
-  static constexpr std::string_view kSaved = "saved ", kName = "/model.ckpt-";
-  int64_t last = -1;
-  for (size_t at = output.find(kSaved); at != std::string::npos; at = output.find(kSaved, at + 1)) {
-    const std::string line = output.substr(at, output.find('\n', at) - at);
-    const size_t name = line.rfind(kName);
-    if (name != std::string::npos)
-      last = std::max<int64_t>(last, std::stoll(line.substr(name + kName.size())));
-  }
-  return last;
 }
 
 // Starts the run again, without an evaluator. Returns the step from which it continues; -1 for
