@@ -145,7 +145,9 @@ class ElasticWorld : private GroupStage {
         if (stage_.over()) return;
         if (const auto failure = client ? client->first_failure() : std::nullopt)
           member.run.note_failure(*failure);
-        if (task(rank).asked || !member.run.goes_on_after(error)) throw;
+        const bool leaves = task(rank).asked;
+        if (client) client->close(/*for_good=*/leaves);
+        if (leaves || !member.run.goes_on_after(error)) throw;
         note(fmt::format("{} continues: {}", name_of(rank), error.message()));
         // The batches of a step that was not made are read again.
         if (planted_.reads_on && client) member.state.next = member.reads_next;
@@ -278,6 +280,7 @@ class ElasticWorld : private GroupStage {
   void leave(int rank, CoordinatorClient& client, const ElasticState& state, NextStep next) {
     if (next == NextStep::kLeave) {
       client.fail(ErrorKind::kCancelled, "it was asked to stop");
+      client.close(/*for_good=*/true);
     } else {
       if (rank == 0 && state.step > saved_.step) save(state);
       client.last_barrier();

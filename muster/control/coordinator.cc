@@ -245,7 +245,7 @@ net::Reply Coordinator::goodbye(const net::GoodbyeRequest& request) {
   std::lock_guard lock(mutex_);
   forget_joining(request.who);
   if (request.leaving) {
-    state_.leave(request.who);
+    state_.leave(request.who, request.for_good);
   } else {
     state_.done(request.who);
   }

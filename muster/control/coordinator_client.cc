@@ -260,6 +260,6 @@ void CoordinatorClient::done() {
 
 bool CoordinatorClient::all_done() const { return impl_->session.all_done(); }
 
-void CoordinatorClient::close() { impl_->session.close(); }
+void CoordinatorClient::close(bool for_good) { impl_->session.close(for_good); }
 
 }  // namespace muster::inline v0_1::control

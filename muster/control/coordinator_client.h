@@ -83,8 +83,8 @@ class CoordinatorClient {
   // Whether every member reported done.
   bool all_done() const;
   // Says goodbye and ends the client's threads; waits in progress end with Cancelled. Closing
-  // before done() fails the group. Idempotent.
-  void close();
+  // before done() fails the group. `for_good`: this task will not join again. Idempotent.
+  void close(bool for_good = false);
 
  private:
   struct Impl;

@@ -97,8 +97,9 @@ struct FailRequest {
 // A task has no more to do.
 struct GoodbyeRequest {
   plan::Caller who{};
-  bool leaving = false;  // false: done, but still there
-  static auto fields(auto& m) { return std::tie(m.who, m.leaving); }
+  bool leaving = false;   // false: done, but still there
+  bool for_good = false;  // of one that leaves: it will not join again
+  static auto fields(auto& m) { return std::tie(m.who, m.leaving, m.for_good); }
 };
 
 // A task wants to hear of the group's failures and epochs, in any number of replies.

@@ -42,6 +42,7 @@ TEST(CoordinatorFields, RequestsKeepEveryField) {
   EXPECT_EQ(fail.kind, ErrorKind::kNonFinite);
   EXPECT_EQ(fail.reason, "loss is nan");
   EXPECT_TRUE(travel(GoodbyeRequest{.who = kWho, .leaving = true}).leaving);
+  EXPECT_TRUE(travel(GoodbyeRequest{.who = kWho, .for_good = true}).for_good);
 }
 
 TEST(CoordinatorFields, StoreCarriesBytes) {

@@ -208,7 +208,8 @@ bool CoordinatorState::awaits_members(double now) const {
   return std::ranges::any_of(group_, [&](int rank) {
     const std::string& task = options_.roster[rank].task;
     const State state = members_.find(task)->state;
-    if (state == State::kLost || (failure_ && failure_->task == task)) return false;
+    if (state == State::kLost || gone_.contains(task) || (failure_ && failure_->task == task))
+      return false;
     // One that is in a long step has not left yet. One that has left comes again at once.
     const double patience =
         state == State::kHere ? options_.progress_timeout : options_.heartbeat_timeout;
@@ -234,6 +235,7 @@ void CoordinatorState::form_group(double now) {
   lost_connections_.reset();
   disconnected_at_.clear();
   ended_since_.reset();
+  gone_.clear();
   group_.clear();
   watch_ =
       ProgressWatch(static_cast<int>(options_.roster.size()), patience(), Phase::kBuilding, now);
@@ -404,9 +406,10 @@ void CoordinatorState::done(const Caller& caller) {
   if (rank >= 0 && members_.find(caller) != nullptr) watch_.remove(rank);
 }
 
-void CoordinatorState::leave(const Caller& caller) {
-  (void)joiners_.goodbye(caller);
+void CoordinatorState::leave(const Caller& caller, bool for_good) {
+  const bool was_joining = joiners_.goodbye(caller).has_value();
   const auto left = members_.goodbye(caller);
+  if (for_good && (was_joining || left)) gone_.insert(caller.task);
   if (!left) return;
   if (*left == Membership::State::kHere)
     record(caller.task, ErrorKind::kPeerLost, "it left before the run was done");

@@ -150,8 +150,9 @@ class CoordinatorState {
   void done(const Caller& caller);
   // Goodbye. Before the caller is done, and without an earlier failure, this fails the group. Of a
   // task that is only joining it fails no other task, since another process may replace it: tasks
-  // that wait for the group learn that it left.
-  void leave(const Caller& caller);
+  // that wait for the group learn that it left. `for_good`: it will not join again, so the next
+  // group of an elastic run does not wait for it.
+  void leave(const Caller& caller, bool for_good = false);
   bool all_done() const;
   // No member or observer is left to talk to.
   bool drained() const;
@@ -200,7 +201,8 @@ class CoordinatorState {
   // Whether those who gather are the next group.
   bool may_form(double now);
   // Whether a member of the last group may come again: one that lives, for progress_timeout; one
-  // that has left, for heartbeat_timeout. Not the task that failed, and no lost one.
+  // that has left, for heartbeat_timeout. Not the task that failed, no lost one, and none that has
+  // left for good.
   bool awaits_members(double now) const;
   // What a task of an elastic run waits for while a group runs without it.
   std::vector<MissingTask> running_members(double now) const;
@@ -232,6 +234,7 @@ class CoordinatorState {
   double last_came_ = 0;               // when the last of those who gather came
   Membership members_;                 // the present group and its observers
   Membership joiners_;                 // who gathers for the next group
+  std::set<std::string> gone_;         // tasks that have left for good since the group was formed
   std::map<std::string, Awaited> roster_;         // by task
   std::map<std::string, Failure> failed_starts_;  // tasks that said that they will not join
   std::set<std::string> heard_;                   // tasks that asked, and heard of these

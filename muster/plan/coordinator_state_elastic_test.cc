@@ -198,6 +198,24 @@ TEST(ElasticGroup, HowLongASurvivorIsWaitedFor) {
   EXPECT_EQ(join(state, 4, 0, 2, 6.1).state, State::kReady);
   EXPECT_THAT(state.group(), ElementsAre(0, 1));
 
+  // Two that were asked to stop: one in its group, one that waits for the next.
+  CoordinatorState asked = elastic_group(5, 2);
+  asked.fail(caller(4), ErrorKind::kCancelled, "stopped");
+  asked.leave(caller(3), /*for_good=*/true);
+  EXPECT_EQ(come_again(asked, 5, 2, 2, 0).state, State::kWaiting);
+  (void)come_again(asked, 5, 1, 2, 0);
+  asked.leave(caller(2, 2), /*for_good=*/true);
+  EXPECT_EQ(come_again(asked, 5, 0, 2, 0.1).state, State::kReady);
+  EXPECT_THAT(asked.group(), ElementsAre(0, 1));
+  // What it said holds for that group alone.
+  (void)join(asked, 5, 3, 3, 0.2);
+  for (const int rank : {0, 1}) asked.done(caller(rank, 2));
+  (void)come_again(asked, 5, 1, 3, 0.3);
+  ASSERT_EQ(come_again(asked, 5, 0, 3, 0.3).state, State::kReady);
+  asked.fail(caller(1, 3), ErrorKind::kPeerLost, "gone");
+  asked.leave(caller(3, 3));
+  EXPECT_EQ(come_again(asked, 5, 0, 4, 0.4).state, State::kWaiting);
+
   CoordinatorState slow = elastic_group(3, 1);
   slow.fail(caller(2), ErrorKind::kPeerLost, "gone");
   (void)come_again(slow, 3, 0, 2, 0);

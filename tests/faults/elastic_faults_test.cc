@@ -215,6 +215,16 @@ TEST_F(GatedElasticTest, AWorkerThatIsAskedToStopLeavesTheOthers) {
   EXPECT_TRUE(has_checkpoint(model_, kLastStep));
 }
 
+TEST_F(GatedElasticTest, TwoWorkersThatAreAskedToStopAtOnceLeaveTheOther) {
+  start({"--workers=1:3"}, {{"FAULT_PATIENCE", "600"}});
+  for (const int index : {1, 2}) ASSERT_TRUE(program_->signal_task("worker", index, SIGTERM));
+  open(6, kLastStep - 1);
+  program_->wait_for("elastic: 1 of 3 workers train from step ");
+  open(kLastStep, kLastStep);
+  EXPECT_EQ(program_->wait(), 0) << program_->output();
+  EXPECT_TRUE(has_checkpoint(model_, kLastStep));
+}
+
 // The same workers go on, without one of them being lost: after a cut of a worker, and of the
 // chief.
 TEST_F(GatedElasticTest, ATaskWhoseConnectionsAreCutStaysInTheRun) {
@@ -258,10 +268,11 @@ TEST_F(GatedElasticTest, FewerThanTheMinimumAreEnded) {
 // fit() of a Keras model, which counts the uses of each example.
 class ElasticFitFaultsTest : public ::testing::Test {
  protected:
-  void start(const Words& options) {
+  void start(const Words& options, Variables variables = {}) {
+    variables["FAULT_FIT"] = end_;
     until_in_time([&] {
       std::filesystem::remove_all(model_);
-      program_.emplace(command(model_, options), Variables{{"FAULT_FIT", end_}});
+      program_.emplace(command(model_, options), variables);
       program_->wait_for("epoch 2/");
       return has_all_workers(*program_);
     });
@@ -321,6 +332,13 @@ TEST_F(ElasticFitFaultsTest, AWorkerThatIsAskedToStopLeavesTheOthers) {
   expect_each_example_once();
   EXPECT_THAT(output(), AllOf(HasSubstr("stopped by SIGTERM at step "),
                               HasSubstr("worker 1: exit code 143; the run continues with")));
+}
+
+TEST_F(ElasticFitFaultsTest, TwoWorkersThatAreAskedToStopAtOnceLeaveTheOther) {
+  start({"--workers=1:3"}, {{"FAULT_PATIENCE", "600"}});
+  for (const int index : {1, 2}) ASSERT_TRUE(program_->signal_task("worker", index, SIGTERM));
+  program_->wait_for("elastic: 1 of 3 workers train from step ");
+  expect_each_example_once();
 }
 
 TEST_F(ElasticFitFaultsTest, AWorkerWhoseConnectionsAreCutStaysInTheRun) {

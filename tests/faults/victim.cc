@@ -5,15 +5,15 @@
 // of the phases "save" and "write" is not there while a file "hold_save" is.
 // With FAULT_STEPS it makes so many steps, of FAULT_STEP_SECONDS each, saves every
 // FAULT_SAVE_EVERY of them, and the chief says when it has made each. With FAULT_PARTS all workers
-// write parts of its checkpoints. With FAULT_AUDIT it records
-// which examples it uses. Where the file FAULT_OTHER exists, it starts with another seed. With
-// FAULT_SERVED it trains on parameter servers, which wait that many seconds for a task that may be
-// started again. With FAULT_KERAS, a file, it is a fit() on parameter servers, whose backups fail
-// while the file is there; with FAULT_FIT, a file, a fit() that ends with the epoch in which the
-// file is there, and counts the uses of each example. With FAULT_SCHEDULED, "calls" or "loop", it
-// makes steps on parameter servers without end, and saves a large table now and then. When the file
-// FAULT_TRIGGER appears, the task FAULT_STRUCK strikes itself with FAULT_BLOW (blow.h). Without
-// them it is a program as any other.
+// write parts of its checkpoints. With FAULT_AUDIT it records which examples it uses. With
+// FAULT_PATIENCE its heartbeat_timeout is that many seconds. Where the file FAULT_OTHER exists, it
+// starts with another seed. With FAULT_SERVED it trains on parameter servers, which wait that many
+// seconds for a task that may be started again. With FAULT_KERAS, a file, it is a fit() on
+// parameter servers, whose backups fail while the file is there; with FAULT_FIT, a file, a fit()
+// that ends with the epoch in which the file is there, and counts the uses of each example. With
+// FAULT_SCHEDULED, "calls" or "loop", it makes steps on parameter servers without end, and saves a
+// large table now and then. When the file FAULT_TRIGGER appears, the task FAULT_STRUCK strikes
+// itself with FAULT_BLOW (blow.h). Without them it is a program as any other.
 #include <muster/muster.h>
 #include <sys/socket.h>
 #include <torch/types.h>
@@ -281,6 +281,8 @@ std::vector<ExporterPtr> exporters() {
 
 // Quick to notice who stands still.
 distribute::StrategyPtr strategy() {
+  if (const std::string patience = variable("FAULT_PATIENCE"); !patience.empty())
+    return distribute::multi_worker_mirrored({.heartbeat_timeout = Seconds(std::stod(patience))});
   if (!is_served()) return distribute::strategy_by_name("multi_worker");
   return distribute::parameter_server(
       {.heartbeat_interval = Seconds(0.3),

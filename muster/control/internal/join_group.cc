@@ -71,7 +71,8 @@ class Joining {
   // Those who wait for this task learn that it went: another may come in its place.
   void say_goodbye() {
     constexpr double kSeconds = 1;
-    if (reached_) (void)channel_->goodbye({.who = who_, .leaving = true}, kSeconds);
+    if (reached_)
+      (void)channel_->goodbye({.who = who_, .leaving = true, .for_good = true}, kSeconds);
   }
 
   // The epoch of the group, once there is one; otherwise it notes who is missing.

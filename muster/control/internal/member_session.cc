@@ -207,14 +207,14 @@ bool MemberSession::all_done() const {
   return all_done_;
 }
 
-void MemberSession::close() {
+void MemberSession::close(bool for_good) {
   {
     std::lock_guard lock(mutex_);
     if (std::exchange(closing_, true)) return;
     wake_all();
   }
-  if (Result<net::Reply> reply = channel_.goodbye({.who = who_, .leaving = true}, kGoodbyeTimeout);
-      !reply.ok()) {
+  const net::GoodbyeRequest request{.who = who_, .leaving = true, .for_good = for_good};
+  if (Result<net::Reply> reply = channel_.goodbye(request, kGoodbyeTimeout); !reply.ok()) {
     log::debug(fmt::format("the goodbye message of {} did not arrive: {}", options_.task,
                            reply.error().message()));
   }

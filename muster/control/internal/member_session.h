@@ -63,8 +63,9 @@ class MemberSession {
   // The coordinator knows that this task is done; from now on nothing is expected of it.
   void finish(bool all_done);
   bool all_done() const;
-  // Says goodbye, ends the channel and the threads. Idempotent.
-  void close();
+  // Says goodbye, `for_good` if this task will not join again; ends the channel and the threads.
+  // Idempotent.
+  void close(bool for_good = false);
 
  private:
   double now() const { return to_seconds(clock_.now().time_since_epoch()); }

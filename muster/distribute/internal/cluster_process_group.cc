@@ -240,7 +240,7 @@ class JoinedCluster final : public ClusterProcessGroup {
   ~JoinedCluster() override {
     stop_watch_.reset();
     note_failure();
-    client_->close();  // before what its callback refers to
+    client_->close(elastic_ && told_to_stop());  // before what its callback refers to
     mailbox_->end();
     if (server_ && !elastic_) server_->stop(finished_ ? 10 : 2);
   }

@@ -224,12 +224,12 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
   const StrategyPtr strategy_;
   ScopeOptions options_;
   StartOptions start_;
+  // Calls of request_stop() since the program entered the scope. Before the replicas, which ask.
+  StopRequest request_;
+  const std::function<bool()> cancelled_;
   std::optional<TaskWatch> shown_;  // before the replicas, whose records it shows
   std::vector<std::unique_ptr<Member>> replicas_;
   int64_t step_ = 0;
-  // Calls of request_stop() since the program entered the scope.
-  StopRequest request_;
-  const std::function<bool()> cancelled_;
   int64_t saved_step_ = -1;  // of the last save() that is written
   bool restored_ = false;    // a checkpoint was found
   // What run() was called for so far.
