@@ -23,6 +23,7 @@ class RendezvousScenario : public Scenario {
     bool losses_are_failures = false;  // a launcher says that a lost task ends the start
     bool restarts_unasked = false;     // it starts a lost task again without asking
     bool never_heard = false;          // it does not say of which start it has heard
+    bool never_cut_off = false;        // nor that it ends its tasks because it was lost
   };
   RendezvousScenario() = default;
   explicit RendezvousScenario(Planted planted) : planted_(planted) {}

@@ -37,6 +37,12 @@ TEST(RendezvousScenario, FindsALauncherThatStartsALostTaskWithoutAsking) {
                  HasSubstr("no more starts than the budget allows"));
 }
 
+// Those tasks hang, which ends the start.
+TEST(RendezvousScenario, FindsALauncherThatDoesNotSayThatItWasCutOff) {
+  expect_failure(RendezvousScenario({.never_cut_off = true}), 2000,
+                 HasSubstr("an elastic run continues while enough tasks are left"));
+}
+
 TEST(RendezvousScenario, FindsALauncherThatIsNotTakenInAgain) {
   expect_failure(RendezvousScenario({.never_heard = true}), 500,
                  HasSubstr("a machine that comes takes part in the start that runs"));

@@ -13,18 +13,21 @@ namespace {
 constexpr double kBegin = 10;     // seconds until a task that was started waits for others in vain
 constexpr double kChiefTime = 3;  // seconds until a task ends that cannot reach the chief
 constexpr double kJoinsWithin = 20;  // seconds
+constexpr int kHungRank = 4;  // as in launch::Outcome, of a task that hangs when it is to end
 
 }  // namespace
 
 void RendezvousWorld::watch_elastic_tasks(Process& it) {
+  const auto loss = planted_.ignores_silence ? std::nullopt : it.link.loss(agenda_.now());
   if (it.ending) {
-    if (agenda_.now() >= it.tasks_end_at) finish_tasks(it);
+    if (agenda_.now() >= it.tasks_end_at) return finish_tasks(it);
+    if (it.outcome.rank == kHungRank) it.launcher.tasks_are({.failed = "a task hung"});
+    (void)it.launcher.others(it.link.view(), loss);
     return;
   }
   it.node == 0 ? train(it) : follow(it);
   if (it.ending) return;
   it.launcher.tasks_are(state_of(it));
-  const auto loss = planted_.ignores_silence ? std::nullopt : it.link.loss(agenda_.now());
   const launch::OtherGroups others = it.launcher.others(it.link.view(), loss);
   take_answers(it, others);
   const bool chief_lives = it.node == 0 && it.tasks.front() == Task::kRuns;
@@ -41,9 +44,10 @@ void RendezvousWorld::watch_elastic_tasks(Process& it) {
     const bool needed = others.too_few && std::ranges::count(it.tasks, Task::kLost) > 0;
     return end_tasks(it, agenda_.uniform(0.1, kSurvivorTime),
                      {.exit_code = kExitRestart,
-                      .rank = needed         ? 1
-                              : it.node == 0 ? 5
-                                             : 6});
+                      .rank = needed                 ? 1
+                              : it.node == 0         ? 5
+                              : agenda_.draw(2) == 0 ? 6
+                                                     : kHungRank});
   }
   if (others.stop_signal != 0 || it.stop_signal != 0)
     return end_tasks(it, agenda_.uniform(0.1, 2), {.exit_code = kExitTerminated, .rank = 7});

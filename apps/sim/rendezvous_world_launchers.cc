@@ -76,6 +76,7 @@ void RendezvousWorld::say(Process& it) {
     report.heard_round = INT64_MAX;
   }
   if (planted_.never_heard) report.heard_rendezvous = 0;
+  if (planted_.never_cut_off) report.cut_off = false;
   it.link.say(std::move(report));
 }
 

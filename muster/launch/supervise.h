@@ -108,9 +108,10 @@ struct GroupState {
 struct OtherGroups {
   std::string
       failed{};  // the first failure among them: "node 1: worker 3: exit code 138"; "": none
-  bool too_few = false;  // it is that fewer tasks than the minimum are left
-  std::string done{};    // one of them that has ended well; "": none
-  int stop_signal = 0;   // the run is to stop, as by this signal to us
+  bool too_few = false;   // it is that fewer tasks than the minimum are left
+  bool left_out = false;  // or that they continue without this group, whose tasks may not notice it
+  std::string done{};     // one of them that has ended well; "": none
+  int stop_signal = 0;    // the run is to stop, as by this signal to us
   // Of the lost tasks of this group, from number `first_answer`, whether they start again.
   int64_t first_answer = 0;
   std::vector<int> answers{};
@@ -132,8 +133,8 @@ struct SuperviseOptions {
   bool stop_on_address_in_use = false;
   // Of a run on several machines: asked about ten times a second, and at once when the state of
   // this group has changed; to be quick. After a failure of another group, the tasks have
-  // `survivor_time`, as after one of this group. The outcome holds the reasons, and supervise()
-  // does not print them.
+  // `survivor_time`, as after one of this group, but none if they are left out. The outcome holds
+  // the reasons, and supervise() does not print them.
   std::function<OtherGroups(const GroupState& own)> others = {};
   // A task that is spared asks the others before it is started again.
   bool asks_others = false;

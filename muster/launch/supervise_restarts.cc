@@ -99,6 +99,10 @@ void Supervisor::heed_others() {
     task.exit.needed = task.exit.needed || (others.too_few && is_lost);
   }
   const std::string running = names_of_running();
+  if (others.left_out) {
+    if (!running.empty()) say(fmt::format("{}; stopping {}", others.failed, running));
+    return stop_all(SIGTERM, options_.grace);
+  }
   if (!running.empty()) {
     say(fmt::format("{}; waiting up to {} for {} to end", others.failed,
                     describe_seconds(options_.survivor_time), running));

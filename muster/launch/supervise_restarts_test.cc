@@ -219,6 +219,17 @@ TEST_F(SuperviseRestartsTest, AMachineThatHasLostAllItsTasksIsNoSuccess) {
   }
 }
 
+// They would train on, and count as hung later.
+TEST_F(SuperviseRestartsTest, TasksThatAreLeftOutEndAtOnce) {
+  std::vector<ProcessSpec> processes = {process("worker 2", "sleep 60")};
+  const auto others = [](const GroupState&) -> OtherGroups {
+    return {.failed = "lost the rendezvous", .left_out = true};
+  };
+  const Outcome outcome = supervise_here(processes, {.others = others, .asks_others = true});
+  EXPECT_EQ(outcome.rank, 7);
+  EXPECT_THAT(read("err"), HasSubstr("lost the rendezvous; stopping worker 2\n"));
+}
+
 TEST_F(SuperviseRestartsTest, WithoutAWorkerThatIsToldToStopTheOthersGoOn) {
   std::vector<ProcessSpec> processes = {process("chief 0", "wait_for_end gone; echo done"),
                                         process("worker 0", "as gone; exit 143")};

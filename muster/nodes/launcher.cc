@@ -34,7 +34,8 @@ Launcher::Next Launcher::next(const RunView& view, const std::optional<Rendezvou
     report_.state = NodeReport::State::kRunning;
     report_.round = view.round;
     report_.entry = view.entry;
-    cut_off_ = false;
+    lost_.clear();
+    report_.cut_off = false;
     stop_until_.reset();
     return Next::kStart;
   }
@@ -56,17 +57,21 @@ void Launcher::join(std::vector<std::string> addresses) {
   report_.state = NodeReport::State::kReady;
   report_.addresses = std::move(addresses);
   report_.tasks = {};
+  report_.cut_off = false;
   report_.outcome = {};
 }
 
 launch::OtherGroups Launcher::others(const RunView& view,
                                      const std::optional<RendezvousLoss>& loss) {
-  cut_off_ = true;
-  if (loss)
-    return {.failed = fmt::format("lost the rendezvous at {}: {}", rendezvous_, loss->reason)};
-  if (view.rendezvous != begun_in_ || view.round != report_.round || view.entry != report_.entry)
-    return {.failed = "the other machines have ended this start of the run"};
-  cut_off_ = false;
+  if (lost_.empty() && loss)
+    lost_ = fmt::format("lost the rendezvous at {}: {}", rendezvous_, loss->reason);
+  const bool is_over =
+      view.rendezvous != begun_in_ || view.round != report_.round || view.entry != report_.entry;
+  if (lost_.empty() && is_over) lost_ = "the other machines have ended this start of the run";
+  // Tasks that began to end do so, whatever is heard later.
+  report_.cut_off = !lost_.empty();
+  const bool others_continue = report_.least > 0 && report_.node != 0;
+  if (report_.cut_off) return {.failed = lost_, .left_out = others_continue};
   launch::OtherGroups others{.too_few = view.too_few,
                              .stop_signal = view.stop_signal,
                              .first_answer = view.first_answer,
@@ -85,7 +90,6 @@ void Launcher::ended(NodeOutcome outcome, int stop_signal) {
   phase_ = Phase::kEnded;
   report_.state = NodeReport::State::kEnded;
   report_.outcome = std::move(outcome);
-  report_.outcome.cut_off = cut_off_;
   if (report_.stop_signal == 0) report_.stop_signal = stop_signal;
 }
 

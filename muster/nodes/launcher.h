@@ -62,7 +62,7 @@ class Launcher {
   const double join_time_;
   Phase phase_ = Phase::kHearing;
   uint64_t begun_in_ = 0;  // the rendezvous of the last round
-  bool cut_off_ = false;   // it was lost to it
+  std::string lost_;       // why it ends its tasks: it was lost to it; "" if it was not
   std::optional<double> stop_until_;
   int stop_code_ = 0;
   int exit_code_ = 0;

@@ -68,11 +68,23 @@ TEST_F(LauncherTest, AFailureOfTheOthersIsTheEndOfItsTasksAndTheBeginOfTheNextRo
 
 TEST_F(LauncherTest, TasksEndWithTheRendezvousOrWithAnotherRound) {
   start();
-  EXPECT_EQ(launcher_.others(kRuns, kSilent).failed, "lost the rendezvous at host:29500: no word");
-  EXPECT_THAT(launcher_.others(kGathers, {}).failed, HasSubstr("ended this start of the run"));
+  const std::string lost = "lost the rendezvous at host:29500: no word";
+  EXPECT_EQ(launcher_.others(kRuns, kSilent).failed, lost);
+  EXPECT_TRUE(launcher_.report().cut_off);
+  EXPECT_EQ(launcher_.others(kRuns, {}).failed, lost) << "they are ending";
   RunView other = kRuns;
   other.rendezvous = 6;
-  EXPECT_THAT(launcher_.others(other, {}).failed, HasSubstr("ended this start of the run"));
+  EXPECT_FALSE(launcher_.others(kRuns, {}).left_out);
+  for (const RunView& over : {kGathers, other}) {
+    Launcher one({.node = 1, .nodes = 2, .least = 1}, "host:29500", 60);
+    (void)one.next(kGathers, {}, 0);
+    one.join({});
+    EXPECT_EQ(one.next(kRuns, {}, 0), Next::kStart);
+    EXPECT_FALSE(one.report().cut_off);
+    EXPECT_THAT(one.others(over, {}).failed, HasSubstr("ended this start of the run"));
+    EXPECT_THAT(one.others(kRuns, {}).failed, HasSubstr("ended this start of the run"));
+    EXPECT_TRUE(one.others(kRuns, {}).left_out);
+  }
   // Another rendezvous has forgotten the round.
   launcher_.ended({}, 0);
   EXPECT_EQ(next(kRuns), Next::kWait);

@@ -134,6 +134,8 @@ void Rendezvous::note(uint64_t process, const NodeReport& report, double now) {
   if (part == parts_.end() || part->second.process != process || report.round != round_ ||
       report.entry != part->second.entry)
     return;
+  if (report.cut_off && may_be_lost(report.node) && !part->second.outcome)
+    return leave_round(report.node, now, "", /*may_be_here_again=*/false);
   if (report.state == NodeReport::State::kRunning) take_state(part->second, report.tasks, now);
   if (!report.tasks.failed.empty())
     begin_ending(fmt::format("node {}: {}", report.node, report.tasks.failed));
@@ -183,7 +185,7 @@ void Rendezvous::begin_ending(const std::string& failure) {
 void Rendezvous::finish(int node, NodeOutcome outcome, double now) {
   Part& part = parts_.at(node);
   if (part.outcome) return;
-  if (may_be_lost(node) && (outcome.cut_off || leaving_.contains(part.process)))
+  if (may_be_lost(node) && leaving_.contains(part.process))
     return leave_round(node, now, "", /*may_be_here_again=*/false);
   const bool spared = may_be_lost(node) && outcome.rank == launch::kSparedRank;
   if (spared) {

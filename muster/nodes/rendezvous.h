@@ -51,12 +51,9 @@ struct NodeOutcome {
   int exit_code = 0;
   int rank = 0;  // of the root cause, as in launch::Outcome; 0: no task failed
   bool address_in_use = false;
-  bool cut_off = false;  // its launcher ended them, because it was lost to the rendezvous
   std::vector<std::string> reasons{};  // the lines that say why
   bool operator==(const NodeOutcome&) const = default;
-  static auto fields(auto& m) {
-    return std::tie(m.exit_code, m.rank, m.address_in_use, m.cut_off, m.reasons);
-  }
+  static auto fields(auto& m) { return std::tie(m.exit_code, m.rank, m.address_in_use, m.reasons); }
 };
 
 // What a launcher says of itself.
@@ -75,6 +72,7 @@ struct NodeReport {
   int64_t round = 0;                     // the round of kRunning and kEnded
   int64_t entry = 0;                     // and its own entry into this round
   launch::GroupState tasks{};            // of kRunning
+  bool cut_off = false;                  // it ends its tasks, because it was lost to the rendezvous
   int stop_signal = 0;                   // the run is to stop by this signal
   NodeOutcome outcome{};                 // of kEnded
   // The last round that it has heard of, and of which rendezvous. While it says kReady, it will not
@@ -84,8 +82,8 @@ struct NodeReport {
   bool operator==(const NodeReport&) const = default;
   static auto fields(auto& m) {
     return std::tie(m.node, m.nodes, m.least, m.host, m.job_id, m.flags, m.state, m.addresses,
-                    m.round, m.entry, m.tasks, m.stop_signal, m.outcome, m.heard_rendezvous,
-                    m.heard_round);
+                    m.round, m.entry, m.tasks, m.cut_off, m.stop_signal, m.outcome,
+                    m.heard_rendezvous, m.heard_round);
   }
 };
 

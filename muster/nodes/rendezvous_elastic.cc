@@ -75,8 +75,8 @@ void Rendezvous::enter_round(uint64_t process, const NodeReport& report) {
   const auto absent = absent_.find(node);
   if (!may_be_lost(node) || absent == absent_.end()) return;
   std::optional<Part>& before = absent->second.part;
-  if (report.state == NodeReport::State::kRunning && before && before->process == process &&
-      before->entry == report.entry && report.round == round_) {
+  if (report.state == NodeReport::State::kRunning && !report.cut_off && before &&
+      before->process == process && before->entry == report.entry && report.round == round_) {
     say(before->name + " is here again");
     parts_[node] = std::move(*before);
   } else if (is_ready(node)) {

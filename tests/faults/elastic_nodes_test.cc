@@ -119,6 +119,19 @@ TEST_F(ElasticNodesTest, AKilledMachineComesAgain) {
               AllOf(HasSubstr("joins the run"), Not(HasSubstr("starting all tasks again"))));
 }
 
+// Its tasks train meanwhile. They train on, or end and start again, as it hears first.
+TEST_F(ElasticNodesTest, ALauncherThatStandsStillEndsNothing) {
+  begin();
+  at(1).signal(SIGSTOP);
+  make_steps_until("was lost: no heartbeat for 6", 1);
+  at(1).signal(SIGCONT);
+  make_steps_until("made: " + std::to_string(step_ + 50), 1);
+  expect_a_good_end();
+  EXPECT_THAT(at(0).output(),
+              AllOf(Not(HasSubstr("hung")), Not(HasSubstr("starting all tasks again"))))
+      << output();
+}
+
 TEST_F(ElasticNodesTest, TheRunEndsWellWithoutAMachineThatStaysAway) {
   begin();
   at(1).signal(SIGKILL);
