@@ -268,7 +268,8 @@ TEST(DocsTest, TheFaultTablesAreFilled) {
   EXPECT_EQ(missing_faults(text, "servers",
                            {"chief 0", "worker 0", "ps 0", "ps 1", "evaluator 0", "launcher"}),
             none);
-  EXPECT_EQ(missing_faults(text, "machines", {"rendezvous", "launcher"}), none)
+  EXPECT_EQ(missing_faults(text, "machines", {"rendezvous", "launcher"}), none);
+  EXPECT_EQ(missing_faults(text, "elastic", {"rendezvous", "launcher", "worker"}), none)
       << "run fault_table --doc=docs/faults.md";
 }
 

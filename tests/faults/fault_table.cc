@@ -1,6 +1,7 @@
 // Strikes every task of a run, and its launcher, in every phase, and writes the tables of
 // docs/faults.md: "tasks" (two workers in step, over shared memory and over TCP), "servers" (a run
-// on parameter servers with an evaluator) and "machines" (two launchers of `muster run --nodes`).
+// on parameter servers with an evaluator), "machines" (two launchers of `muster run --nodes`) and
+// "elastic" (the same as an elastic run).
 // Exit code: 1 if a cell breaks a promise. Standard error reports each cell.
 //   fault_table [--table=NAME]... [--out=FILE] [--doc=FILE] [--only=WORD]... [--minutes=N]
 #include <fmt/format.h>
@@ -127,23 +128,27 @@ Table servers_table() {
   return table;
 }
 
-Table machines_table() {
-  Table table{.name = "machines",
-              .head =
+Table machines_table(bool elastic) {
+  Table table{.name = elastic ? "elastic" : "machines",
+              .head = fmt::format(
                   "| signal | to | phase | seconds | exit code, machine 0 | exit code, machine 1 "
-                  "| bits at the end |\n|---|---|---|---|---|---|---|\n"};
+                  "| {} |\n|---|---|---|---|---|---|---|\n",
+                  elastic ? "examples" : "bits at the end")};
   for (const int blow : kBlows) {
-    for (const char* victim : {"rendezvous", "launcher"}) {
+    for (const char* victim : {"rendezvous", "launcher", "worker"}) {
       for (const std::string& phase : node_phases()) {
-        const NodeCell cell{blow, victim, phase};
+        const NodeCell cell{blow, victim, phase, elastic};
+        if (!cell.possible()) continue;
         table.rows.push_back(
             {cell.text(), [cell](std::string& broken) {
                const NodeMeasured measured = strike(cell);
                broken += measured.broken;
+               const std::string used = measured.same_bits ? "once" : "**not once**";
                return fmt::format("| {} | {} | {} | {:.1f} | {} | {} | {} |\n",
                                   blow_name(cell.signal), cell.victim, cell.phase, measured.seconds,
                                   code_text(measured.rendezvous_code),
-                                  code_text(measured.launcher_code), bits_text(measured.same_bits));
+                                  code_text(measured.launcher_code),
+                                  cell.elastic ? used : bits_text(measured.same_bits));
              }});
       }
     }
@@ -230,7 +235,8 @@ class Measurement {
 
 int make_tables(const Options& options) {
   bool good = true;
-  for (Table& table : std::vector{tasks_table(), servers_table(), machines_table()}) {
+  for (Table& table : std::vector{tasks_table(), servers_table(), machines_table(/*elastic=*/false),
+                                  machines_table(/*elastic=*/true)}) {
     const auto& names = options.tables;
     if (!names.empty() && std::find(names.begin(), names.end(), table.name) == names.end())
       continue;
@@ -245,8 +251,8 @@ int make_tables(const Options& options) {
 int main(int argc, char** argv) {
   muster::testing::Options options;
   CLI::App app("Strikes a run in every phase and writes the tables of docs/faults.md.");
-  app.add_option("--table", options.tables, "Only this table: tasks, servers or machines")
-      ->check(CLI::IsMember({"tasks", "servers", "machines"}));
+  app.add_option("--table", options.tables, "Only this table: tasks, servers, machines or elastic")
+      ->check(CLI::IsMember({"tasks", "servers", "machines", "elastic"}));
   app.add_option("--out", options.out, "Where the last table is written, row by row");
   app.add_option("--doc", options.doc, "A document whose tables are replaced at the end");
   app.add_option("--only", options.only, "Rows with this word alone: SIGSTOP, chief, save");

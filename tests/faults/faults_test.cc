@@ -64,7 +64,9 @@ TEST(Faults, EndInTimeNameTheVictimAndResumeToTheSameBits) {
   std::vector<std::function<std::string()>> all;
   for (const Cell& cell : cells()) all.emplace_back([&cell] { return broken(cell); });
   for (const NodeCell& cell :
-       {NodeCell{SIGTERM, "rendezvous", "step"}, NodeCell{kDiskFull, "launcher", "step"}})
+       {NodeCell{SIGTERM, "rendezvous", "step"}, NodeCell{kDiskFull, "launcher", "step"},
+        NodeCell{SIGTERM, "launcher", "step", /*elastic=*/true},
+        NodeCell{SIGKILL, "worker", "save", /*elastic=*/true}})
     all.emplace_back([cell] { return strike(cell).broken; });
   std::atomic<size_t> next = 0;
   std::mutex mutex;  // arguments of gtest
