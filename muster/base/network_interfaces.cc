@@ -92,6 +92,17 @@ std::string own_address_towards(const std::string& host, std::string* why_not) {
   return "";
 }
 
+std::string host_for_peers(const std::string& named, const std::string& peer) {
+  const std::vector<std::string> resolved = addresses_of(named);
+  if (resolved.empty() || std::ranges::any_of(resolved, is_own_address)) return named;
+  const std::string own = own_address_towards(peer);
+  for (const NetworkInterface& interface : network_interfaces()) {
+    const bool has = std::ranges::find(interface.addresses, own) != interface.addresses.end();
+    if (has && !interface.loopback) return own;
+  }
+  return named;
+}
+
 bool is_own_address(const std::string& host) {
   return std::ranges::any_of(network_interfaces(), [&](const NetworkInterface& interface) {
     return std::ranges::find(interface.addresses, host) != interface.addresses.end();

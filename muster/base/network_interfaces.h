@@ -26,6 +26,11 @@ std::vector<std::string> addresses_of(const std::string& host, std::string* why_
 // name that has no address here and a host that no route leads to. It may ask a name server.
 std::string own_address_towards(const std::string& host, std::string* why_not = nullptr);
 
+// The host at which peers find this machine: `named`, if this machine has an address of it. If the
+// name belongs to another machine or to a loopback alias, it is the address of the interface that
+// leads to `peer`, unless that is loopback too. It may ask a name server.
+std::string host_for_peers(const std::string& named, const std::string& peer);
+
 // Whether `host` is a numeric address that an interface of this machine owns.
 bool is_own_address(const std::string& host);
 

@@ -26,5 +26,17 @@ TEST(NetworkInterfaces, FindTheOwnAddressThatLeadsToAHost) {
   EXPECT_NE(why_not, "");
 }
 
+TEST(NetworkInterfaces, NameAHostAtWhichPeersFindThisMachine) {
+  EXPECT_EQ(host_for_peers("localhost", "127.0.0.1"), "localhost");  // an address of this machine
+  // Another machine's: the interface counts that leads to the peer, and never loopback.
+  EXPECT_EQ(host_for_peers("192.0.2.1", "127.0.0.1"), "192.0.2.1");
+  EXPECT_EQ(host_for_peers("no.such.host.invalid", "127.0.0.1"), "no.such.host.invalid");
+  for (const NetworkInterface& interface : network_interfaces()) {
+    if (interface.loopback || !interface.up) continue;
+    for (const std::string& address : interface.addresses)
+      EXPECT_EQ(host_for_peers("192.0.2.1", address), own_address_towards(address)) << address;
+  }
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1

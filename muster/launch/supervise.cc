@@ -231,8 +231,10 @@ void Supervisor::on_signal(int number) {
     return;
   }
   stop_signal_ = number == SIGHUP ? SIGTERM : number;
-  say(fmt::format("{}: stopping {} (up to {}; Ctrl-C kills at once)", signal_name(number),
-                  names_of_running(), describe_seconds(options_.stop_time)));
+  const std::string who = names_of_running();
+  say(who.empty() ? signal_name(number) + ": all tasks have ended"
+                  : fmt::format("{}: stopping {} (up to {}; Ctrl-C kills at once)",
+                                signal_name(number), who, describe_seconds(options_.stop_time)));
   stop_all(stop_signal_, options_.stop_time);
 }
 

@@ -249,6 +249,14 @@ TEST_F(SuperviseTest, SigtermReachesEveryTask) {
   EXPECT_THAT(read("out"), HasSubstr("[worker 1] saved\n"));
 }
 
+TEST_F(SuperviseTest, ASignalAfterTheTasksHaveEndedNamesNone) {
+  // What the task left behind keeps its output open.
+  const Outcome outcome =
+      supervise_scripts({"(sleep 0.1; kill -TERM $PPID; sleep 0.5) & exit 0"}, {});
+  EXPECT_EQ(outcome.stop_signal, SIGTERM);
+  EXPECT_THAT(read("err"), HasSubstr("SIGTERM: all tasks have ended\n"));
+}
+
 TEST_F(SuperviseTest, AProgramInsideAShellHasTheTimeToSaveToo) {
   const std::string program =
       "(trap 'sleep 1.3; echo saved; exit 143' TERM; touch ready; for i in {1..3000}; do "

@@ -119,8 +119,10 @@ std::string Launcher::awaited(const RunView& view,
                                                  : "the tasks of the other machines to end";
   if (!view.missing.empty()) text = fmt::format("{}", fmt::join(view.missing, ", "));
   if (!loss) return text;
-  return fmt::format("{} at {}, which the launcher of node 0 serves: {}", text, rendezvous_,
-                     loss->reason);
+  const std::string reason =
+      fmt::format("at {}, which the launcher of node 0 serves: {}", rendezvous_, loss->reason);
+  if (phase_ == Phase::kHearing) return text + " " + reason;
+  return fmt::format("{}; no contact with the rendezvous {}", text, reason);
 }
 
 }  // namespace muster::inline v0_1::nodes

@@ -1,5 +1,6 @@
 #include "muster/nodes/launcher.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -117,6 +118,10 @@ TEST_F(LauncherTest, ARendezvousThatEndedIsGivenUpAtOnceAndASilentOneLater) {
   join();
   EXPECT_EQ(next(kGathers, kSilent), Next::kWait);
   EXPECT_EQ(launcher_.awaited(kGathers, {}), "node 0");
+  EXPECT_EQ(launcher_.awaited(kGathers, kSilent),
+            fmt::format("node 0; no contact with the rendezvous at host:29500, which the launcher "
+                        "of node 0 serves: {}",
+                        kSilent.reason));
   EXPECT_EQ(next(kGathers, RendezvousLoss{.reason = "gone", .ended = true}), Next::kLeave);
   EXPECT_EQ(launcher_.exit_code(), kExitRestart);
   EXPECT_THAT(launcher_.failure(), HasSubstr("at host:29500 is lost (gone)"));

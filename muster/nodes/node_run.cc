@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <csignal>
@@ -94,6 +95,24 @@ std::vector<std::string> flags_of(const launch::RunOptions& options) {
   return flags;
 }
 
+// Machine 0 serves the rendezvous. Addresses of other machines may lead to it, such as that of a
+// Kubernetes Service.
+void warn_of_a_foreign(const std::string& rendezvous) {
+  const std::string host = net::split_address(rendezvous).host;
+  std::string why;
+  const std::vector<std::string> found = addresses_of(host, &why);
+  const auto is_here = [](const std::string& address) {
+    return net::is_loopback(address) || is_own_address(address);
+  };
+  if (std::ranges::any_of(found, is_here)) return;
+  log::warning(fmt::format(
+      "--rendezvous is '{}', and {}. This machine is node 0 and serves the rendezvous: the other "
+      "machines must reach it at that address",
+      rendezvous,
+      found.empty() ? fmt::format("'{}' has no address here ({})", host, why)
+                    : fmt::format("{} is not an address of this machine", found.front())));
+}
+
 class NodeRun {
  public:
   NodeRun(const launch::RunOptions& options, const NodeOptions& node)
@@ -124,6 +143,7 @@ class NodeRun {
         of_run.job_id =
             fmt::format("{}-{}", base_name(options.command.front()), random_secret().substr(0, 6));
       }
+      warn_of_a_foreign(node.rendezvous);
       server_.emplace(node.rendezvous, job_, std::move(of_run));
     }
     client_.emplace(ClientOptions{.address = node.rendezvous, .job = job_, .process = process},

@@ -41,7 +41,7 @@ class NodeRunProcess : public ::testing::Test {
              std::vector<std::pair<std::string, std::string>> environment = {}) {
     std::vector<std::string> argv{std::string(std::getenv("MUSTER_BIN_DIR")) + "/muster", "run",
                                   fmt::format("--nodes={}/{}", node, nodes),
-                                  fmt::format("--rendezvous=127.0.0.1:{}", port_)};
+                                  fmt::format("--rendezvous={}:{}", rendezvous_, port_)};
     for (std::string& flag : flags) argv.push_back(std::move(flag));
     for (const char* word : {"--survivor-time=1", "--", "/bin/sh", "-c"}) argv.push_back(word);
     argv.push_back(script);
@@ -77,6 +77,7 @@ class NodeRunProcess : public ::testing::Test {
   bool is_there(const std::string& name) const { return std::filesystem::exists(folder_ / name); }
 
   const int port_ = free_port();
+  std::string rendezvous_ = "127.0.0.1";
   TempDirectory folder_;
   std::unique_ptr<launch::ChildProcess> launchers_[3];
 };
@@ -85,6 +86,18 @@ class NodeRunProcess : public ::testing::Test {
 const std::string kWait = "sleep 100 & wait";
 // The index of the task in its TF_CONFIG.
 const std::string kIndex = R"(i=$(echo "$TF_CONFIG" | sed 's/.*"index":\([0-9]*\).*/\1/'); )";
+
+TEST_F(NodeRunProcess, ARendezvousElsewhereIsAWarningOfTheMachineThatServesIt) {
+  const std::string why = ". This machine is node 0 and serves the rendezvous";
+  rendezvous_ = "192.0.2.1";  // kept for documents (RFC 5737)
+  start(0, 2, "true", {"--join-time=1"}, {{"MUSTER_INSECURE", "1"}});
+  EXPECT_EQ(exit_code(0), 138);
+  EXPECT_THAT(output(0), HasSubstr("192.0.2.1 is not an address of this machine" + why));
+  rendezvous_ = "no-such-host.invalid";
+  start(0, 2, "true", {"--join-time=1"}, {{"MUSTER_INSECURE", "1"}});
+  EXPECT_EQ(exit_code(0), 138);
+  EXPECT_THAT(output(0), HasSubstr("'no-such-host.invalid' has no address here ("));
+}
 
 TEST_F(NodeRunProcess, TheTasksOfAllMachinesAreOneCluster) {
   start_all(3, kIndex + "echo task=$i; echo $TF_CONFIG >$D/config$i", {"--workers=2"});

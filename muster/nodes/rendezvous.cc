@@ -86,6 +86,7 @@ RunView Rendezvous::report(uint64_t process, const NodeReport& report, double no
   RunView refused{.rendezvous = options_.id};
   if ((refused.refused = contradiction(report))) return refused;
   const plan::Caller caller = caller_of(process, report.node);
+  const int64_t first_line = next_line();
   switch (members_.join(caller, now)) {
     case Membership::Admission::kTooEarly:
       refused.missing = {
@@ -107,12 +108,14 @@ RunView Rendezvous::report(uint64_t process, const NodeReport& report, double no
     case Membership::Admission::kKnown:
       break;
   }
+  if (nodes_[report.node].process != process) nodes_[report.node].first_line = first_line;
   note(process, report, now);
   return look(process, report.node, now);
 }
 
 void Rendezvous::note(uint64_t process, const NodeReport& report, double now) {
-  nodes_[report.node] = {report, process};
+  nodes_[report.node].report = report;
+  nodes_[report.node].process = process;
   const bool stops = report.stop_signal != 0 && stop_signal_ == 0 && !leaving_.contains(process);
   if (stops && state_ != State::kOver) {
     if (may_leave(report.node)) {
@@ -350,6 +353,11 @@ RunView Rendezvous::view_of(uint64_t process, int number) const {
                .exit_code = exit_code_,
                .first_line = first_line_,
                .lines = lines_};
+  if (const auto node = nodes_.find(number);
+      node != nodes_.end() && node->second.process == process) {
+    view.first_line = std::clamp(node->second.first_line, first_line_, next_line());
+    view.lines.erase(view.lines.begin(), view.lines.begin() + (view.first_line - first_line_));
+  }
   if (state_ == State::kOver) return view;
   const auto part = parts_.find(number);
   const bool takes_part = part != parts_.end() && part->second.process == process;

@@ -111,7 +111,7 @@ struct RunView {
   std::vector<int> answers{};
   int stop_signal = 0;
   int exit_code = 0;  // kOver
-  // What all launchers print, the first of them with the number `first_line`.
+  // What all launchers print that were there, the first of them with the number `first_line`.
   int64_t first_line = 0;
   std::vector<std::string> lines{};
   static auto fields(auto& m) {
@@ -160,6 +160,7 @@ class Rendezvous {
   struct Node {
     NodeReport report{};
     uint64_t process = 0;
+    int64_t first_line = 0;  // of what was said since this process came
   };
   // A lost task that asks to be started again.
   struct Ask {
@@ -190,6 +191,7 @@ class Rendezvous {
 
   std::optional<Error> contradiction(const NodeReport& report) const;
   void note(uint64_t process, const NodeReport& report, double now);
+  int64_t next_line() const { return first_line_ + static_cast<int64_t>(lines_.size()); }
   void lose(int node, const std::string& why, double now);
   void begin_ending(const std::string& failure);
   void finish(int node, NodeOutcome outcome, double now);

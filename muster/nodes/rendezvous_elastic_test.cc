@@ -233,5 +233,16 @@ TEST_F(RendezvousElastic, TheFirstRoundWaitsForOthersFor30Seconds) {
   EXPECT_EQ(run_->come(1, 101).state, State::kRunning);
 }
 
+TEST_F(RendezvousElastic, ALauncherPrintsOnlyWhatIsSaidAfterItCame) {
+  begin();
+  lose(1);
+  EXPECT_THAT(run_->come(1, 555).lines, ElementsAre("node 1 (host1) joins the run"));
+  lose(1);
+  EXPECT_THAT(run_->come(1, 556).lines, ElementsAre("node 1 (host1) joins the run"));
+  const RunView view = run_->view(0);
+  EXPECT_EQ(view.first_line, 0);
+  EXPECT_THAT(view.lines, Contains("node 1 (host1) joins the run").Times(2));
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1::nodes

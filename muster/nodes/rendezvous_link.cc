@@ -59,7 +59,9 @@ void RendezvousLink::failed(const std::string& error, bool nobody_listens, doubl
 std::optional<RendezvousLoss> RendezvousLink::loss(double now) const {
   const double silent = now - last_heard_at_;
   if (view_.rendezvous == 0)
-    return RendezvousLoss{.reason = last_error_, .never = true, .seconds = silent};
+    return RendezvousLoss{.reason = last_error_.empty() ? "no answer yet" : last_error_,
+                          .never = true,
+                          .seconds = silent};
   if (refused_since_ && now - *refused_since_ > limits_.reconnect_timeout)
     return RendezvousLoss{
         .reason = "no process listens there any more", .ended = true, .seconds = silent};

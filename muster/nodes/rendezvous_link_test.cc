@@ -45,6 +45,7 @@ TEST_F(RendezvousLinkTest, AConnectionWithoutAWordIsBroken) {
 
 TEST_F(RendezvousLinkTest, SilenceIsALossUntilTheNextWord) {
   EXPECT_TRUE(link_.loss(1)->never);
+  EXPECT_EQ(link_.loss(1)->reason, "no answer yet");
   link_.failed("unknown host", /*nobody_listens=*/false, 1);
   EXPECT_EQ(link_.loss(3)->reason, "unknown host");
   EXPECT_EQ(link_.loss(3)->seconds, 3);

@@ -419,11 +419,12 @@ class JoinedCluster final : public ClusterProcessGroup {
   }
 
   // Where the others find this task: as the cluster says, or else at the interface that leads to
-  // the coordinator, which has just been reached.
+  // the coordinator, which has just been reached. A worker of an elastic run may come from another
+  // machine than the cluster says.
   std::string own_host() const {
     const std::string& given = cluster_.addresses[static_cast<size_t>(cluster_.rank)];
-    if (!given.empty()) return net::split_address(given).host;
     const std::string host = net::split_address(cluster_.coordinator_address).host;
+    if (!given.empty()) return host_for_peers(net::split_address(given).host, host);
     std::string why_not;
     std::string own = own_address_towards(host, &why_not);
     if (!own.empty()) return own;
