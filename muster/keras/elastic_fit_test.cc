@@ -454,9 +454,12 @@ TEST_P(ElasticFitNewcomerTest, ThatDiffersIsRefusedAlone) {
       // Steps in which the newcomer is noticed.
       if (rank == 0 && !refused) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     };
-    const auto train = [&](Model& model, int64_t epochs) {
+    const auto train = [&](Model& model, int64_t epochs, std::optional<Dataset> validation = {}) {
       return model
-          .fit(sixty(), {.epochs = epochs, .callbacks = {script}, .verbose = Verbose::kSilent})
+          .fit(sixty(), {.epochs = epochs,
+                         .validation_data = std::move(validation),
+                         .callbacks = {script},
+                         .verbose = Verbose::kSilent})
           .epoch.size();
     };
     {
@@ -467,27 +470,33 @@ TEST_P(ElasticFitNewcomerTest, ThatDiffersIsRefusedAlone) {
         EXPECT_TRUE(refused);
         return;
       }
-      EXPECT_EQ(error_of([&] { train(model, kEpochs); }).kind(), ErrorKind::kUnavailable);
+      const int64_t epochs = differs == "call" ? 2 : kEpochs;
+      EXPECT_EQ(error_of([&] { train(model, epochs); }).kind(), ErrorKind::kUnavailable);
     }
     wait_until([&] { return groups >= (differs == "call" ? 3 : 2); });
     const Layer layer =
         differs == "model" ? Sequential({Dense(3), Dense(2)}) : testing::two_layers();
     Model model =
         worker(cluster, rank, layer, testing::settings(differs == "settings" ? "sgd" : "adam"));
-    const Error error = error_of([&] { train(model, kEpochs); });
+    const Error error = error_of([&] {
+      train(model, differs == "epochs" ? kEpochs + 1 : kEpochs,
+            differs == "validation" ? std::optional(rows_of(12).batch(12)) : std::nullopt);
+    });
     EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
     EXPECT_THAT(
         error.message(),
-        HasSubstr(differs == "model"      ? "its model differs"
-                  : differs == "settings" ? "the optimizer: SGD"
-                                          : "a worker that joins an elastic run with fit() "
-                                            "number 1, where the others are in fit() number 2"));
+        HasSubstr(differs == "model"        ? "its model differs"
+                  : differs == "settings"   ? "the optimizer: SGD"
+                  : differs == "epochs"     ? "epochs: 201, and was 200"
+                  : differs == "validation" ? "validation_data: set, and was unset"
+                                            : "a worker that joins an elastic run with fit() "
+                                              "number 1, where the others are in fit() number 2"));
     refused = true;
   });
 }
 
 INSTANTIATE_TEST_SUITE_P(Differences, ElasticFitNewcomerTest,
-                         ::testing::Values("settings", "model", "call"));
+                         ::testing::Values("settings", "model", "call", "epochs", "validation"));
 
 TEST_F(ElasticFitTest, DataThatEachWorkerReadsByItselfIsRefused) {
   const LocalCluster cluster(2);

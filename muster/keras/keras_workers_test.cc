@@ -104,6 +104,19 @@ TEST(FitOnWorkersTest, WithoutADirectoryOfTheJobThereAreNone) {
               HasSubstr("fit() writes no backups, because this job has no folder"));
   EXPECT_FALSE(std::filesystem::exists("muster_backup"));
 }
+
+// Not after the epochs that both have in common.
+TEST(FitOnWorkersTest, ACallThatDiffersIsRefusedBeforeItsFirstStep) {
+  run_workers([&](int rank, Model& model) {
+    const Error error = error_of([&] {
+      model.fit(rows_of(20).batch(10), {.epochs = 2 + rank, .verbose = Verbose::kSilent});
+    });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_THAT(error.message(), HasSubstr("epochs is 2 on worker 0; 3 on worker 1"));
+    EXPECT_EQ(model.step(), 0);
+  });
+}
+
 // Found at once, where each would wait for the other, and at the worker that is to blame.
 TEST(FitOnWorkersTest, ACallOfTheChiefAloneIsNamed) {
   const TempDirectory folder;

@@ -72,6 +72,7 @@ std::string Session::save_memory(const std::string& model_dir,
 std::vector<std::string> Session::gather_text(const std::function<std::string()>& text) const {
   return loop_->gather_text(text);
 }
+void Session::check_alike(const Settings& settings) const { loop_->check_alike(settings); }
 
 Checkpoint Session::state(const CopyOfState& copy) const { return loop_->state(copy); }
 

@@ -21,6 +21,7 @@
 #include "muster/base/error.h"
 #include "muster/base/export.h"
 #include "muster/checkpoint/checkpoint.h"
+#include "muster/distribute/agree.h"
 #include "muster/distribute/strategy.h"
 #include "muster/loop/scope.h"
 #include "muster/tensor/batch.h"
@@ -118,6 +119,8 @@ class MUSTER_PART_EXPORT Session {
   // All processes together: the texts of all, by their replicas; "" of a replica that is not the
   // first of its process. What `text` throws ends the others, too.
   std::vector<std::string> gather_text(const std::function<std::string()>& text) const;
+  // All processes together. Throws InvalidArgument on all if their settings differ: check_same().
+  void check_alike(const Settings& settings) const;
 
  private:
   const StrategyPtr strategy_;

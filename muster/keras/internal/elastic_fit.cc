@@ -115,8 +115,14 @@ std::string ElasticFit::note_of(const Held& held, int64_t step) const {
               {"batch", rows_},
               {"loss", tally_of_place().loss_sum()},
               {"rows", tally_of_place().rows()},
-              {"begun_by", identity()}}
+              {"begun_by", call_as_json()}}
       .dump();
+}
+
+json ElasticFit::call_as_json() const {
+  json all = identity();
+  for (const auto& [name, value] : plan()) all[name] = value;
+  return all;
 }
 
 bool ElasticFit::regroup(const Dataset& data) {
@@ -176,10 +182,11 @@ void ElasticFit::take_memory() {
   json note = json::parse(scope_.restored_notes().at(kFitNote));
   const distribute::Session& session = impl_.session();
   const std::vector<std::string> sums = session.gather_text([&] {
-    if (const auto differences = differences_from(note, /*same_fit=*/true); !differences.empty()) {
+    const auto different = differences(call_as_json(), note, /*same_fit=*/true);
+    if (!different.empty()) {
       throw invalid_argument(
           fmt::format("fit: this worker joins an elastic run that was called in another way: {}",
-                      join(differences, "; ")),
+                      join(different, "; ")),
           "start every worker with the same program and the same flags");
     }
     return tally_of_place().save_here().dump();

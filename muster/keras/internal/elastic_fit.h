@@ -56,6 +56,8 @@ class ElasticFit final : public Fit {
   static void settle(Held& held);
   // For the workers of the next group, of the step of this worker's state.
   std::string note_of(const Held& held, int64_t step) const;
+  // What its workers must have in common.
+  nlohmann::json call_as_json() const;
   // Whether the group continues from the memory of a worker that was in this fit().
   bool has_memory() const;
   // Takes what the group continues from; all its workers together.

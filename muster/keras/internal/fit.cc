@@ -182,6 +182,7 @@ void Fit::train_epochs(const Dataset& data) {
     const size_t trained = info.metrics.size();
     for (size_t m = 0; m < trained; ++m) info.metrics.push_back("val_" + info.metrics[m]);
   }
+  if (!impl_.all_replicas_are_here(scope_)) impl_.session().check_alike(plan());
   info.files_may_be_read = on_any_worker(files_may_be_read_);
   tell([&](Callback& callback) { callback.on_train_begin(info); });
   const bool resumes = found_fit_ == number_;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "muster/base/error.h"
+#include "muster/distribute/agree.h"
 #include "muster/keras/backup_and_restore.h"
 #include "muster/keras/internal/model_impl.h"
 #include "muster/keras/internal/tally.h"
@@ -105,11 +106,14 @@ class Fit {
   std::string note(int64_t epoch, int64_t step) const;
   // By what a run is known that a backup is of: what it is called with, as JSON of texts.
   nlohmann::json identity() const;
+  // What fit() is called with besides, which a continued run may change, but all workers share.
+  distribute::Settings plan() const;
   // Throws InvalidArgument where the backup that the note is in was begun by another run; of
   // another fit() than the `same_fit`, by another program.
   void check_begun_alike(const std::string& note, bool same_fit = true) const;
-  // How this fit() differs from the one of the note: "the seed: 1, and was 2".
-  std::vector<std::string> differences_from(const nlohmann::json& note, bool same_fit) const;
+  // How a fit() that is known by `now` differs from that of the note: "the seed: 1, and was 2".
+  static std::vector<std::string> differences(const nlohmann::json& now, const nlohmann::json& note,
+                                              bool same_fit);
   // What callbacks keep; states by key_of(), tensors as resume() takes them.
   nlohmann::json states_of_callbacks() const;
   std::map<std::string, Tensor> tensors_of_callbacks() const;

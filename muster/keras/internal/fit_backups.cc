@@ -104,8 +104,23 @@ json Fit::identity() const {
   return all;
 }
 
-std::vector<std::string> Fit::differences_from(const json& note, bool same_fit) const {
-  const json now = identity();
+distribute::Settings Fit::plan() const {
+  const auto text = [](const std::optional<int64_t>& value) {
+    return value ? std::to_string(*value) : "unset";
+  };
+  std::string backups = "none";
+  if (backups_ != nullptr) {
+    const auto steps = backups_->options().save_freq;
+    backups = steps ? fmt::format("every {} steps", *steps) : "after each epoch";
+  }
+  return {{"epochs", std::to_string(options_.epochs)},
+          {"validation_data", options_.validation_data ? "set" : "unset"},
+          {"validation_steps", text(options_.validation_steps)},
+          {"validation_freq", std::to_string(options_.validation_freq)},
+          {"backups", backups}};
+}
+
+std::vector<std::string> Fit::differences(const json& now, const json& note, bool same_fit) {
   const json then = note.value("begun_by", json::object());
   std::vector<std::string> differences;
   const auto text_in = [](const json& object, const std::string& key) {
@@ -126,7 +141,8 @@ std::vector<std::string> Fit::differences_from(const json& note, bool same_fit) 
 }
 
 void Fit::check_begun_alike(const std::string& note, bool same_fit) const {
-  const std::vector<std::string> differences = differences_from(json::parse(note), same_fit);
+  const std::vector<std::string> differences =
+      Fit::differences(identity(), json::parse(note), same_fit);
   if (differences.empty()) return;
   throw invalid_argument(fmt::format("fit: the backup in {} is of another run than this one: {}",
                                      backups_->backup_dir(), join(differences, "; ")),

@@ -168,6 +168,7 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
   muster::internal::NextStep agree_on_next();
   void regroup(const std::string& call, const Session::NotesOf& notes, bool together);
   std::vector<std::string> gather_text(const std::function<std::string()>& text);
+  void check_alike(const Settings& settings);
   std::shared_ptr<const Checkpoint> memory() const;
   std::string save_memory(const std::string& model_dir,
                           const std::map<std::string, std::string>& notes);

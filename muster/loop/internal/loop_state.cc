@@ -117,4 +117,8 @@ void Loop::begin_again(const Checkpoint& state, int64_t accumulate_steps) {
   });
 }
 
+void Loop::check_alike(const Settings& settings) {
+  each("Model::fit()", [&](Replica& replica, size_t) { check_same(replica, settings); });
+}
+
 }  // namespace muster::inline v0_1::distribute
