@@ -206,8 +206,7 @@ void add_run(CLI::App& app, const std::vector<std::string>& all,
   flag({"workers",
         &flags->workers,
         "Number of worker tasks (of each machine); 0 only with --chief. MIN:MAX starts MAX "
-        "workers, and the run "
-        "continues while MIN are left, the chief among them",
+        "workers, and the run continues while MIN are left, the chief among them",
         {},
         "N|MIN:MAX"});
   flag({"chief", &flags->run.chief, "Add a task of type chief; without it worker 0 is the chief"});
@@ -221,17 +220,16 @@ void add_run(CLI::App& app, const std::vector<std::string>& all,
        "Number of threads of each task; 0: MUSTER_THREADS, OMP_NUM_THREADS, or its number of cores",
        count});
   flag({"restart", &flags->run.restart,
-        "How many times within an hour to restart after a task was killed or exits with 138: with "
-        "--ps, and for a worker of a run with a minimum, only that task, else all tasks; the "
-        "evaluator "
-        "is restarted alone",
+        "How many times within an hour to restart after a task was killed or exits with 129 to "
+        "192 (138 asks for it): with --ps, and for a worker of a run with a minimum, only that "
+        "task, else all tasks; the evaluator is restarted alone",
         count});
   flag(
       {"nodes",
        &flags->nodes,
        "This machine's number, from 0, and the number of machines: 0/3. Each machine runs this "
        "command with --workers tasks. 0/2:3: the run continues while as many workers are left as 2 "
-       "machines have, the chief among them, and machines may come again",
+       "machines have, the chief among them, and lost machines may join again",
        {},
        "I/N|I/MIN:MAX"});
   flag({"rendezvous",

@@ -45,7 +45,9 @@ mode_t mode_of(const std::string& local) {
 
 Error file_error(int error_number, const std::string& what, const std::string& path) {
   std::string hint;
-  if (error_number == EACCES || error_number == EPERM || error_number == EROFS) {
+  if (error_number == EROFS) {
+    hint = "mount this file system for writing, or choose another directory";
+  } else if (error_number == EACCES || error_number == EPERM) {
     hint = "check its permissions and owner, or choose another directory";
   } else if (error_number == ENOENT) {
     const std::string folder = directory_of(path);

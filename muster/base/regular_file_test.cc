@@ -37,6 +37,13 @@ class RegularFileTest : public ::testing::Test {
   FileDescriptor listener_;
 };
 
+TEST(FileError, SaysWhatToDoWhereNothingCanBeWritten) {
+  EXPECT_NE(file_error(EROFS, "cannot make", "/a/b").hint().find("mount this file system for"),
+            std::string::npos);
+  EXPECT_NE(file_error(EACCES, "cannot make", "/a/b").hint().find("permissions and owner"),
+            std::string::npos);
+}
+
 TEST_F(RegularFileTest, WhatIsNoneIsNamed) {
   FileSystem& files = local_file_system();
   const std::pair<std::string, std::string> others[] = {{pipe_, "a named pipe"},

@@ -92,7 +92,7 @@ TEST_F(SuperviseTest, FailureStopsTheOthersAndIsTheRootCause) {
   EXPECT_TRUE(outcome.tasks[0].after_our_signal);
   EXPECT_THAT(read("err"), HasSubstr("worker 0 still running after 0.05 s: sending SIGTERM"));
   EXPECT_THAT(read("err"), HasSubstr("[muster] stopped because worker 1 failed: exit code 1"));
-  EXPECT_THAT(read("err"), HasSubstr("[muster] its words: E 12:03:45 NonFinite: loss is NaN\n"
+  EXPECT_THAT(read("err"), HasSubstr("[muster] its error: E 12:03:45 NonFinite: loss is NaN\n"
                                      "[muster]   hint: look\n"));
 }
 

@@ -129,7 +129,7 @@ std::vector<std::string> reasons(const Outcome& outcome,
   const TaskExit& exit = outcome.tasks[*outcome.root_cause];
   const auto add_words = [&] {
     for (const std::string& line : exit.last_error_lines)
-      lines.push_back((&line == exit.last_error_lines.data() ? "its words: " : "") + line);
+      lines.push_back((&line == exit.last_error_lines.data() ? "its error: " : "") + line);
   };
   if (exit.stuck) {
     lines.push_back(fmt::format("stopped because {} hung: it had not ended {} after the others",
