@@ -364,5 +364,41 @@ TEST_F(ElasticFitFaultsTest, FewerThanTheMinimumAreEndedAndContinueLater) {
   expect_each_example_once();
 }
 
+// A worker is struck while it stays in its part of a backup.
+class ElasticFitPartsFaultsTest : public ElasticFitFaultsTest {
+ protected:
+  void start_and_strike(const Words& options, int worker, int signal) {
+    const std::string task = fmt::format("worker {}", worker);
+    start(options, {{"FAULT_PARTS", "1"}, {"FAULT_PHASE", "write"}, {"FAULT_TASK", task}});
+    program_->wait_for(fmt::format("[{}] phase: write", task));
+    EXPECT_TRUE(program_->signal_task("worker", worker, signal));
+  }
+};
+
+TEST_F(ElasticFitPartsFaultsTest, TheBackupOfAKilledWorkerIsAbandonedAndItComesAgain) {
+  start_and_strike({"--workers=2:3", "--restart=3"}, 1, SIGKILL);
+  until_again("elastic: 3 of 3 workers train from step ");
+  expect_each_example_once();
+  EXPECT_THAT(output(), HasSubstr("is abandoned: worker 1 has not said that its part is written"));
+}
+
+TEST_F(ElasticFitPartsFaultsTest, AWorkerThatLeavesEndsItsPartFirst) {
+  start_and_strike({"--workers=2:3"}, 1, SIGTERM);
+  program_->wait_for("elastic: 2 of 3 workers train from step ");
+  expect_each_example_once();
+  EXPECT_THAT(output(), AllOf(HasSubstr("worker 1: exit code 143; the run continues with"),
+                              ::testing::Not(HasSubstr("is abandoned"))));
+}
+
+TEST_F(ElasticFitPartsFaultsTest, AKilledChiefEndsTheRunAndTheNextOneContinues) {
+  const Words options{"--workers=2:3"};
+  start_and_strike(options, 0, SIGKILL);
+  EXPECT_EQ(program_->wait(), 137) << output();
+  program_.emplace(command(model_, options), Variables{{"FAULT_FIT", end_}, {"FAULT_PARTS", "1"}});
+  program_->wait_for("restored ");
+  expect_each_example_once();
+  EXPECT_THAT(output(), HasSubstr("backup/model.ckpt-20: continuing after step 20"));
+}
+
 }  // namespace
 }  // namespace muster::testing

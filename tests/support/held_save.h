@@ -1,5 +1,5 @@
-// The memory store, in which the files of one checkpoint wait to be written until the test opens
-// them. Thread safety: any thread.
+// The memory store, in which files of one checkpoint wait to be written until the test opens them.
+// Thread safety: any thread.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,12 +15,13 @@ namespace muster::inline v0_1::testing {
 class HeldSave {
  public:
   // Empties the store, now and at the end.
-  explicit HeldSave(int64_t step) {
+  explicit HeldSave(int64_t step) : HeldSave(fmt::format("ckpt-{}.", step)) {}
+  // The files whose paths contain `held`.
+  explicit HeldSave(const std::string& held) {
     memory_store().clear();
-    memory_store().on_request(
-        [held = fmt::format("ckpt-{}.", step), opened = opened_](int64_t, const std::string& path) {
-          if (path.find(held) != std::string::npos) opened.wait();
-        });
+    memory_store().on_request([held, opened = opened_](int64_t, const std::string& path) {
+      if (path.find(held) != std::string::npos) opened.wait();
+    });
   }
   ~HeldSave() {
     open();

@@ -70,6 +70,8 @@ void ElasticFit::note_epoch_end(int64_t epoch, bool last) {
 
 bool ElasticFit::stop_if_told(int64_t epoch) {
   if (!scope_.should_stop()) return false;
+  // While all are here: others may write parts of it.
+  settle_backup();
   const NextStep next = impl_.session().agree_on_next();
   if (next == NextStep::kEnd) return Fit::stop_if_told(epoch);
   regroups_ = next == NextStep::kRegroup;
