@@ -7,6 +7,7 @@
 #include <numeric>
 #include <thread>
 
+#include "muster/base/await.h"
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
 #include "muster/estimator/internal/flawed_data.h"
@@ -41,18 +42,6 @@ struct ScriptedHook final : Hook {
 
 // Ends a worker as the others see a lost one: the group ends, and it does not come again.
 [[noreturn]] void be_lost() { throw Error(ErrorKind::kUnavailable, "lost by the test"); }
-
-void wait_until(const std::function<bool()>& is_so) {
-  constexpr auto kMost = std::chrono::seconds(30);
-  const auto end = std::chrono::steady_clock::now() + kMost;
-  while (!is_so()) {
-    if (std::chrono::steady_clock::now() >= end) {
-      ADD_FAILURE() << "not within " << kMost.count() << " s";
-      return;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // between two looks
-  }
-}
 
 class ElasticTest : public ::testing::Test {
  protected:
@@ -115,7 +104,7 @@ TEST_P(ElasticLossTest, TheOthersHaveTheBitsOfARunThatFewerContinue) {
           return;
         }
         // One that is left has made this step too: else they continue after the step before.
-        wait_until([&] { return is_made.load(); });
+        await([&] { return is_made.load(); });
         be_lost();
       };
       const auto whole = [&] {
@@ -180,10 +169,10 @@ TEST_F(ElasticTest, EachExampleIsUsedOnceWhateverHappens) {
       if (rank != 0) return;
       // Time in which worker 1 is noticed when it comes.
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
-      wait_until([&] { return !away || groups == groups_at_loss; });
+      await([&] { return !away || groups == groups_at_loss; });
     };
     for (bool over = false; !over;) {
-      if (++calls > 1) wait_until([&] { return groups > groups_at_loss; });
+      if (++calls > 1) await([&] { return groups > groups_at_loss; });
       if (rank == 1) away = false;
       Estimator estimator(count_uses, config(cluster, rank));
       try {
@@ -339,7 +328,7 @@ TEST_P(ElasticNewcomerTest, ThatDiffersIsRefusedAlone) {
       return;
     }
     EXPECT_EQ(error_of([&] { train(two_layers, json::object()); }).kind(), ErrorKind::kUnavailable);
-    wait_until([&] { return groups == 2; });
+    await([&] { return groups == 2; });
     const Error error = error_of([&] {
       other_model ? train(count_uses, json::object()) : train(two_layers, {{"dropout", 0.5}});
     });
@@ -398,7 +387,7 @@ TEST_P(ElasticEvaluationTest, AnEvaluationAtAChangeIsMade) {
       if (rank == 0) return call();
       if (calls == 2) return call();
       EXPECT_EQ(error_of(call).kind(), ErrorKind::kUnavailable);
-      wait_until([&] { return groups == 2; });
+      await([&] { return groups == 2; });
     }
   });
   EXPECT_EQ(groups, 3);

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <thread>
 
+#include "muster/base/await.h"
 #include "muster/base/error_of.h"
 #include "muster/base/log.h"
 #include "muster/base/temp_directory.h"
@@ -28,18 +29,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::rows_of;
 using testing::weights_of;
-
-void wait_until(const std::function<bool()>& is_so) {
-  constexpr auto kMost = std::chrono::seconds(30);
-  const auto end = std::chrono::steady_clock::now() + kMost;
-  while (!is_so()) {
-    if (std::chrono::steady_clock::now() >= end) {
-      ADD_FAILURE() << "not within " << kMost.count() << " s";
-      return;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // between two looks
-  }
-}
 
 // What happens to a worker in a test.
 struct Scripted : Callback {
@@ -144,7 +133,7 @@ TEST_F(ElasticFitTest, TheOthersHaveTheBitsOfARunThatFewerContinue) {
           return;
         }
         // One that is left has made this step too: else they continue after the step before.
-        wait_until([&] { return is_made.load(); });
+        await([&] { return is_made.load(); });
         script->be_lost();
       };
       const auto whole = [&] {
@@ -190,7 +179,7 @@ TEST_P(ElasticFitExamplesTest, EachIsUsedOnceWhateverHappens) {
   muster::testing::run_ranks(3, [&](int rank) {
     int calls = 0;
     for (bool over = false; !over;) {
-      if (++calls > 1) wait_until([&] { return groups > groups_at_loss; });
+      if (++calls > 1) await([&] { return groups > groups_at_loss; });
       if (rank == 1) away = false;
       Model model = worker(cluster, rank, uses(), settings);
       const auto script = std::make_shared<Scripted>();
@@ -214,7 +203,7 @@ TEST_P(ElasticFitExamplesTest, EachIsUsedOnceWhateverHappens) {
         if (rank != 0) return;
         // Time in which worker 1 is noticed when it comes.
         std::this_thread::sleep_for(std::chrono::milliseconds(60));
-        wait_until([&] { return !away || groups == groups_at_loss; });
+        await([&] { return !away || groups == groups_at_loss; });
       };
       script->at_epoch = [&](int64_t) {
         if (rank == 1 && calls == 2) lose();
@@ -464,7 +453,9 @@ TEST_P(ElasticFitNewcomerTest, ThatDiffersIsRefusedAlone) {
     };
     {
       Model model = worker(cluster, rank);
-      if (rank == 0 && differs == "call") EXPECT_EQ(train(model, 2), 2);
+      if (rank == 0 && differs == "call") {
+        EXPECT_EQ(train(model, 2), 2);
+      }
       if (rank == 0) {
         EXPECT_EQ(train(model, kEpochs), kEpochs);
         EXPECT_TRUE(refused);
@@ -473,7 +464,7 @@ TEST_P(ElasticFitNewcomerTest, ThatDiffersIsRefusedAlone) {
       const int64_t epochs = differs == "call" ? 2 : kEpochs;
       EXPECT_EQ(error_of([&] { train(model, epochs); }).kind(), ErrorKind::kUnavailable);
     }
-    wait_until([&] { return groups >= (differs == "call" ? 3 : 2); });
+    await([&] { return groups >= (differs == "call" ? 3 : 2); });
     const Layer layer =
         differs == "model" ? Sequential({Dense(3), Dense(2)}) : testing::two_layers();
     Model model =
