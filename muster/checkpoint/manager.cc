@@ -306,6 +306,8 @@ std::vector<std::string> CheckpointManager::add_latest(const std::string& name,
          state->all.size() > static_cast<size_t>(options_.keep_checkpoint_max)) {
     const CheckpointState::Entry oldest = state->all.front();
     state->all.erase(state->all.begin());
+    // A clock that was wrong for a while has gone back: the hours count from this one.
+    state->last_preserved = std::min(state->last_preserved, oldest.timestamp);
     if (interval > 0 && oldest.timestamp - interval >= state->last_preserved) {
       state->last_preserved = oldest.timestamp;
     } else if (oldest.name.find('/') == std::string::npos) {

@@ -162,6 +162,26 @@ TEST(CheckpointManager, KeepsOneEverySoManyHoursForGood) {
   EXPECT_EQ(loaded->skipped.size(), 2u);
 }
 
+// The machine's date was years in the future for some saves of a run, and was set right later.
+TEST(CheckpointManager, KeepsOneEverySoManyHoursAfterADateThatWasWrong) {
+  TempDirectory directory;
+  ManualClock wrong({.wall_seconds = 1'930'000'000}), right;
+  int64_t step = 0;
+  for (ManualClock* clock : {&wrong, &right}) {
+    CheckpointManager manager(
+        directory.path(),
+        {.clock = clock, .keep_checkpoint_max = 1, .keep_checkpoint_every_n_hours = 1});
+    for (int saves = 0; saves < 4; ++saves) {
+      manager.save(make_checkpoint(step++));
+      clock->advance(std::chrono::hours(1));
+    }
+  }
+  // 0 and 4 are hour 0 of the two dates, and 7 is the newest.
+  EXPECT_THAT(names_in(directory.path()),
+              ElementsAre("checkpoint", file_name(1), file_name(2), file_name(3), file_name(5),
+                          file_name(6), file_name(7)));
+}
+
 TEST(CheckpointManager, PinnedIsNotDeleted) {
   TempDirectory directory;
   CheckpointManager manager(directory.path(), {.keep_checkpoint_max = 1});
