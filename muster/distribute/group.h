@@ -23,7 +23,8 @@ using plan::Phase;
 class Mailbox {
  public:
   virtual ~Mailbox() = default;
-  // Leaves `text` under `key`, a new one. Throws PeerLost, saying why, if the group has ended.
+  // Leaves `text` under `key`, a new one. Throws PeerLost, saying why, if the group has ended, and
+  // InvalidArgument or Unavailable if the text is too long to be kept.
   virtual void put(const std::string& key, const std::string& text) = 0;
   // Waits for the text, removes and returns it. Throws PeerLost as soon as the group ends, and
   // Timeout after CommunicationOptions.save_timeout.

@@ -9,6 +9,8 @@
 #include "muster/base/error_of.h"
 #include "muster/base/fault_file_system.h"
 #include "muster/base/temp_directory.h"
+#include "muster/cluster/resolved_cluster.h"
+#include "muster/distribute/start_options.h"
 #include "muster/estimator/testing/test_model.h"
 #include "muster/layers/batch_normalization.h"
 #include "muster/loop/distributed_dataset.h"
@@ -167,6 +169,41 @@ TEST_F(SavePartsRunTest, APartThatCannotBeWrittenIsAnErrorWithTheWorkerFileAndRe
               AllOf(HasSubstr("worker 1 could not write its part of the checkpoint of step 4"),
                     HasSubstr("run/model.ckpt-4.part-1-of-2."), HasSubstr("No space left")));
   EXPECT_EQ(latest(directory_ / "run").global_step, 2);
+}
+
+// The coordinator keeps a limited number of bytes, and the table of a part with many tensors is
+// long.
+TEST_F(SavePartsRunTest, AnAnswerThatIsNotKeptFailsTheSave) {
+  constexpr int kTensors = 40'000;
+  std::map<std::string, Tensor> state;
+  for (int i = 0; i < kTensors; ++i) state["tensor" + std::to_string(i)] = torch::zeros({1});
+  const LocalCluster cluster(2);
+  run_ranks(2, [&](int rank) {
+    const auto replicas = distribute::multi_worker_mirrored()->start_replicas(
+        {.cluster = cluster::resolve_cluster(cluster.environment(rank),
+                                             {.worker_zero_may_be_chief = true})});
+    distribute::Replica& replica = *replicas.front();
+    SaveParts parts(replica);
+    ASSERT_TRUE(parts.divide(state, directory_ / "run", nullptr));
+    if (rank == 0) {
+      distribute::ServedState::Cut cut;
+      parts.begin_chief(4, parts.share(state))(cut);
+      ASSERT_TRUE(cut.failed);
+      EXPECT_EQ(cut.failed->kind(), ErrorKind::kUnavailable);
+      EXPECT_THAT(cut.failed->message(),
+                  AllOf(HasSubstr("worker 1 could not write its part of the checkpoint of step 4"),
+                        HasSubstr("the keys that the tasks share would be")));
+    } else {
+      const auto fill = [&] {
+        constexpr size_t kBytes = 15 << 20;  // less than the longest message
+        for (int i = 0;; ++i)
+          replica.group().mailbox()->put("full" + std::to_string(i), std::string(kBytes, ' '));
+      };
+      EXPECT_EQ(error_of(fill).kind(), ErrorKind::kUnavailable);
+      parts.begin(4, parts.share(state), "")();
+    }
+    replica.group().finish();
+  });
 }
 
 // The variable "z" is infinite after the first step, and the loss is not; it is in the last share.

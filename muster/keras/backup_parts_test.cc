@@ -16,10 +16,10 @@
 #include "muster/keras/backup_and_restore.h"
 #include "muster/keras/callbacks.h"
 #include "muster/keras/testing/test_models.h"
+#include "muster/train/save_parts.h"
 #include "tests/support/held_save.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/run_ranks.h"
-#include "muster/train/save_parts.h"
 
 namespace muster::inline v0_1::keras {
 namespace {
@@ -36,9 +36,9 @@ class BackupPartsTest : public ::testing::Test {
     Environment environment = cluster.environment(rank);
     if (min_workers > 0)
       environment = environment.with("MUSTER_MIN_WORKERS", std::to_string(min_workers));
-    Model model(testing::two_layers(), {.strategy = distribute::multi_worker_mirrored(),
-                                        .seed = 3,
-                                        .environment = environment});
+    Model model(
+        testing::two_layers(),
+        {.strategy = distribute::multi_worker_mirrored(), .seed = 3, .environment = environment});
     model.compile(testing::settings());
     return model;
   }
@@ -51,18 +51,17 @@ class BackupPartsTest : public ::testing::Test {
   };
   // Five steps an epoch.
   static History train(Model& model, const Run& run) {
-    const auto script = std::make_shared<LambdaCallback>(
-        LambdaCallback::Functions{.on_train_begin = run.at_begin,
-                                  .on_batch_end = [&](const BatchInfo&) {
-                                    if (run.at_step) run.at_step(model.step());
-                                  }});
+    const auto script = std::make_shared<LambdaCallback>(LambdaCallback::Functions{
+        .on_train_begin = run.at_begin, .on_batch_end = [&](const BatchInfo&) {
+          if (run.at_step) run.at_step(model.step());
+        }});
     return model.fit(
         testing::rows_of(60).shuffle(60).global_batch(12),
         {.epochs = run.epochs,
-         .callbacks = {script, std::make_shared<BackupAndRestore>(
-                                   run.folder,
-                                   BackupAndRestoreOptions{.save_freq = run.save_freq,
-                                                           .delete_checkpoint = false})},
+         .callbacks = {script,
+                       std::make_shared<BackupAndRestore>(
+                           run.folder, BackupAndRestoreOptions{.save_freq = run.save_freq,
+                                                               .delete_checkpoint = false})},
          .verbose = Verbose::kSilent});
   }
   // Ends this worker as the others see a lost one.

@@ -109,19 +109,19 @@ struct SaveParts::Plan {
 
   std::string path(size_t part) const { return join_path(model_dir, files[part]); }
 
-  // Writes a part, and returns its table. The error names the worker.
   formats::SafetensorsParts write(size_t part, const std::map<std::string, Tensor>& copy) const {
-    try {
-      const SharedPatience patience;
-      return write_checkpoint_part(fs, path(part), copy);
-    } catch (...) {
-      const Error error = current_error();
-      const std::string hint = error.hint().empty() ? "" : error.hint() + "; ";
-      throw Error(error.kind(),
-                  fmt::format("{} could not write its part of the checkpoint of step {}: {}",
-                              writers[part], step, error.message()),
-                  hint + "the checkpoints before it are untouched");
-    }
+    const SharedPatience patience;
+    return write_checkpoint_part(fs, path(part), copy);
+  }
+
+  // The error that is being handled, of a part: it names the worker.
+  Error failure_of(size_t part) const {
+    const Error error = current_error();
+    const std::string hint = error.hint().empty() ? "" : error.hint() + "; ";
+    return {error.kind(),
+            fmt::format("{} could not write its part of the checkpoint of step {}: {}",
+                        writers[part], step, error.message()),
+            hint + "the checkpoints before it are untouched"};
   }
 
   // The table of the part of another process.
@@ -286,8 +286,8 @@ std::function<void(ServedState::Cut& cut)> SaveParts::begin_chief(
     for (size_t part = 0; part < tables.size(); ++part) {
       try {
         tables[part] = part == 0 ? plan.write(0, copy) : plan.receive(part, cut.non_finite);
-      } catch (const Error& error) {
-        if (!cut.failed) cut.failed = error;
+      } catch (...) {
+        if (!cut.failed) cut.failed = part == 0 ? plan.failure_of(0) : current_error();
       }
     }
     if (!cut.failed && cut.non_finite.empty()) {
@@ -307,16 +307,21 @@ std::function<void()> SaveParts::begin(int64_t step, std::map<std::string, Tenso
   return [plan, part = static_cast<size_t>(share_), copy = std::move(copy), non_finite]() mutable {
     // Its memory is free for the next copy when the chief knows of the part.
     std::map<std::string, Tensor> mine = std::exchange(copy, {});
-    std::string answer;
-    try {
-      answer = non_finite.empty() ? json{{"table", plan.write(part, mine).to_text()}}.dump()
-                                  : json{{"non_finite", non_finite}}.dump();
-    } catch (...) {
-      answer = told(current_error());
-    }
-    mine.clear();
-    try {
+    const auto tell = [&](const std::string& answer) {
       plan.mailbox->put(plan.files[part], answer);
+    };
+    try {
+      try {
+        const std::string answer = non_finite.empty()
+                                       ? json{{"table", plan.write(part, mine).to_text()}}.dump()
+                                       : json{{"non_finite", non_finite}}.dump();
+        mine.clear();
+        tell(answer);
+      } catch (...) {
+        // Also where the answer is too long.
+        mine.clear();
+        tell(told(plan.failure_of(part)));
+      }
     } catch (const Error& error) {
       // The chief has abandoned the checkpoint; the part goes with its next save.
       log::debug("the chief learns nothing of a part: " + error.message());

@@ -134,7 +134,8 @@ class ClusterMailbox final : public Mailbox {
     try {
       request(*client_);
     } catch (const Error& error) {
-      throw Error(ErrorKind::kPeerLost, error.message(), error.hint());
+      const bool over = client_->first_failure() || error.kind() == ErrorKind::kCancelled;
+      throw Error(over ? ErrorKind::kPeerLost : error.kind(), error.message(), error.hint());
     }
   }
 
