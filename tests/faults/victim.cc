@@ -10,10 +10,11 @@
 // starts with another seed. With FAULT_SERVED it trains on parameter servers, which wait that many
 // seconds for a task that may be started again. With FAULT_KERAS, a file, it is a fit() on
 // parameter servers, whose backups fail while the file is there; with FAULT_FIT, a file, a fit()
-// that ends with the epoch in which the file is there, and counts the uses of each example. With
-// FAULT_SCHEDULED, "calls" or "loop", it makes steps on parameter servers without end, and saves a
-// large table now and then. When the file FAULT_TRIGGER appears, the task FAULT_STRUCK strikes
-// itself with FAULT_BLOW (blow.h). Without them it is a program as any other.
+// that ends with the epoch in which the file is there, counts the uses of each example, and has the
+// phase "write" of a part. With FAULT_SCHEDULED, "calls" or "loop", it makes steps on parameter
+// servers without end, and saves a large table now and then. When the file FAULT_TRIGGER appears,
+// the task FAULT_STRUCK strikes itself with FAULT_BLOW (blow.h). Without them it is a program as
+// any other.
 #include <muster/muster.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>

@@ -128,21 +128,25 @@ TEST_F(BackupPartsTest, ARunContinuesFromItWithTheBitsOfOneThatWasNotStopped) {
 TEST_F(BackupPartsTest, ALostWorkerEndsOneBackupAndTheNextGroupHasPartsAgain) {
   HeldSave held("ckpt-4.part-1-of-3");
   const LocalCluster cluster(3);
+  std::atomic<bool> is_gone{false};
   run_ranks(3, [&](int rank) {
-    Model model = worker(cluster, rank, /*min_workers=*/2);
-    const Run run{.folder = "mem://backup-parts/lost", .at_step = [&](int64_t step) {
-                    if (rank == 1 && step == 5) be_lost(model);
-                    if (rank != 0 || step != 9) return;
-                    EXPECT_EQ(stored("ckpt-4.safetensors"), 0);
-                    held.open();
-                    await([] { return stored("ckpt-4.part-1-of-3") == 1; });
-                  }};
-    if (rank == 1) {
-      EXPECT_EQ(error_of([&] { train(model, run); }).kind(), ErrorKind::kUnavailable);
-      return;
+    {
+      Model model = worker(cluster, rank, /*min_workers=*/2);
+      const Run run{.folder = "mem://backup-parts/lost", .at_step = [&](int64_t step) {
+                      if (rank == 1 && step == 5) be_lost(model);
+                      if (rank != 0 || step != 9) return;
+                      EXPECT_EQ(stored("ckpt-4.safetensors"), 0);
+                      held.open();
+                      await([&] { return is_gone.load(); });
+                    }};
+      if (rank == 1) {
+        EXPECT_EQ(error_of([&] { train(model, run); }).kind(), ErrorKind::kUnavailable);
+      } else {
+        train(model, run);
+        EXPECT_EQ(model.step(), 15);
+      }
     }
-    train(model, run);
-    EXPECT_EQ(model.step(), 15);
+    if (rank == 1) is_gone = true;  // and its part is there
   });
   EXPECT_EQ(stored("ckpt-4."), 0);
   EXPECT_EQ(stored("ckpt-14.part-"), 2);
