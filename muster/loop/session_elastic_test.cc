@@ -90,5 +90,30 @@ TEST(ElasticSessionTest, OthersGoOnWithStateDataAndNotes) {
   EXPECT_TRUE(has_gone_on);
 }
 
+// It is not taken for a worker that makes another call.
+TEST(ElasticSessionTest, AWorkerThatIsLostBeforeASaveIsNamed) {
+  const muster::testing::LocalCluster cluster(2);
+  muster::testing::run_ranks(2, [&](int rank) {
+    const StrategyPtr strategy = multi_worker_mirrored();
+    const Scope scope = strategy->scope({.environment = cluster.environment(rank)});
+    const Layer layer = Dense(1);
+    const auto sgd = optim::sgd({.learning_rate = 0.1});
+    DistributedDataset data = strategy->distribute(points(kBatch).global_batch(kBatch));
+    for (const auto& batch : data) {
+      strategy->run([&](const Features& x,
+                        const Labels& y) { sgd.minimize(losses::mean_squared_error(y, layer(x))); },
+                    batch);
+    }
+    const Error error = error_of([&] {
+      if (rank == 1)
+        strategy->run({.training = false}, [] { throw Error(ErrorKind::kUnavailable, "lost"); });
+      scope.save("unused");
+    });
+    if (rank == 1) return;
+    EXPECT_EQ(error.kind(), ErrorKind::kPeerLost);
+    EXPECT_THAT(error.message(), HasSubstr("worker 1 failed"));
+  });
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1::distribute

@@ -30,6 +30,7 @@ void meet_others(Replica& replica, const std::string& verb, const Settings& sett
   try {
     check_same(replica, settings);
   } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kInvalidArgument) throw;
     throw error.with_context("Scope::" + verb + "(), which every process calls, met another call");
   }
 }
