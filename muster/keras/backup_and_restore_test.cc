@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "muster/base/error_of.h"
+#include "muster/base/log.h"
 #include "muster/base/temp_directory.h"
 #include "muster/command/job_dir.h"
 #include "muster/keras/callbacks.h"
@@ -124,9 +125,13 @@ TEST(FitBackupsTest, AnEpochThatContinuesAtItsEndMakesNoMoreSteps) {
       EXPECT_THROW(fit(model, std::make_shared<KilledAtEnd>()), std::runtime_error);
     }
     Model model = compiled();
+    ::testing::internal::CaptureStderr();
     const History history = fit(model, std::make_shared<ModelCheckpoint>(
                                            folder / "{epoch}.safetensors",
                                            ModelCheckpointOptions{.save_weights_only = true}));
+    log::flush();
+    EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+                HasSubstr("fit continues at the end of epoch 1 of 3"));
     EXPECT_EQ(model.step(), 6);
     EXPECT_EQ(history.epoch, (std::vector<int64_t>{0, 1, 2}));
     EXPECT_EQ(rates, (std::vector<int64_t>{0, 1, 2})) << "once for each epoch";

@@ -117,6 +117,19 @@ TEST(FitOnWorkersTest, ACallThatDiffersIsRefusedBeforeItsFirstStep) {
   });
 }
 
+// Each worker would give its gradients other weights, and no number would tell.
+TEST(FitOnWorkersTest, OtherClassWeightsAreRefused) {
+  run_workers([&](int rank, Model& model) {
+    const Error error = error_of([&] {
+      model.fit(rows_of(20).batch(10),
+                {.class_weight = {1, 1.5 + rank}, .verbose = Verbose::kSilent});
+    });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_THAT(error.message(),
+                HasSubstr("class_weight is [1, 1.5] on worker 0; [1, 2.5] on worker 1"));
+  });
+}
+
 // Found at once, where each would wait for the other, and at the worker that is to blame.
 TEST(FitOnWorkersTest, ACallOfTheChiefAloneIsNamed) {
   const TempDirectory folder;

@@ -106,7 +106,7 @@ class Fit {
   std::string note(int64_t epoch, int64_t step) const;
   // By what a run is known that a backup is of: what it is called with, as JSON of texts.
   nlohmann::json identity() const;
-  // What fit() is called with besides, which a continued run may change, but all workers share.
+  // What all workers call it with: a part of that, and what a continued run may change.
   distribute::Settings plan() const;
   // Throws InvalidArgument where the backup that the note is in was begun by another run; of
   // another fit() than the `same_fit`, by another program.

@@ -113,11 +113,16 @@ distribute::Settings Fit::plan() const {
     const auto steps = backups_->options().save_freq;
     backups = steps ? fmt::format("every {} steps", *steps) : "after each epoch";
   }
-  return {{"epochs", std::to_string(options_.epochs)},
-          {"validation_data", options_.validation_data ? "set" : "unset"},
-          {"validation_steps", text(options_.validation_steps)},
-          {"validation_freq", std::to_string(options_.validation_freq)},
-          {"backups", backups}};
+  distribute::Settings plan{{"epochs", std::to_string(options_.epochs)},
+                            {"validation_data", options_.validation_data ? "set" : "unset"},
+                            {"validation_steps", text(options_.validation_steps)},
+                            {"validation_freq", std::to_string(options_.validation_freq)},
+                            {"backups", backups}};
+  const json run = identity();
+  for (const char* name :
+       {"the losses and metrics", "steps_per_epoch", "initial_epoch", "class_weight"})
+    plan.emplace_back(name, run.at(name).get<std::string>());
+  return plan;
 }
 
 std::vector<std::string> Fit::differences(const json& now, const json& note, bool same_fit) {
@@ -236,9 +241,11 @@ void Fit::resume() {
     log::info(fmt::format("fit has nothing to train: {} is a backup after epoch {}, epochs is {}",
                           backups_->backup_dir(), first_epoch_, options_.epochs));
   } else {
-    log::info(fmt::format("fit continues at {}epoch {} of {}",
-                          step_ > 0 ? fmt::format("step {} of ", step_ + 1) : "", first_epoch_ + 1,
-                          options_.epochs));
+    const std::string place = step_ == 0        ? ""
+                              : step_ == steps_ ? "the end of "
+                                                : fmt::format("step {} of ", step_ + 1);
+    log::info(
+        fmt::format("fit continues at {}epoch {} of {}", place, first_epoch_ + 1, options_.epochs));
   }
 }
 
