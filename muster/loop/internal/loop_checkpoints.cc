@@ -31,7 +31,8 @@ void meet_others(Replica& replica, const std::string& verb, const Settings& sett
     check_same(replica, settings);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kInvalidArgument) throw;
-    throw error.with_context("Scope::" + verb + "(), which every process calls, met another call");
+    // Others get no more than the message.
+    throw error.with_detail("Scope::" + verb + "(), which every process calls, met another call");
   }
 }
 
@@ -104,7 +105,7 @@ Saved Loop::save(const std::string& model_dir, const SaveOptions& options,
   }
   check_max_failed_saves(options.max_failed_saves, "SaveOptions.max_failed_saves");
   const std::string key = key_of(model_dir);
-  const bool must = !failed_saves_.contains(key) || should_stop();
+  const bool is_first = !failed_saves_.contains(key), must = is_first || should_stop();
   const bool patient = options.max_failed_saves > 0 && !must;
   const bool aside = options.asynchronous && !must;
   FailedSaves& failures =
@@ -120,6 +121,7 @@ Saved Loop::save(const std::string& model_dir, const SaveOptions& options,
   each("Scope::save()", [&](Replica& replica, size_t) {
     meet_others(replica, "save",
                 {{"the step to save", std::to_string(step_)},
+                 {"the first save to its model_dir", is_first ? "yes" : "no"},
                  {"SaveOptions.max_failed_saves", std::to_string(options.max_failed_saves)},
                  {"SaveOptions.asynchronous", options.asynchronous ? "set" : "unset"}});
   });
