@@ -225,7 +225,9 @@ void Supervisor::reap(RunningTask& task) {
 void Supervisor::on_signal(int number) {
   if (stop_signal_ != 0) {
     if (number == SIGINT && phase_ != Phase::kKilled) {
-      say("Ctrl-C again: killing all tasks");
+      say(options_.others ? "Ctrl-C again: killing all tasks of this machine"
+                          : "Ctrl-C again: killing all tasks");
+      own_.kills = true;
       kill_all();
     }
     return;

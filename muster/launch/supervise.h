@@ -93,6 +93,7 @@ struct Outcome;
 struct GroupState {
   std::string failed{};  // the failure that ends it: "worker 1: exit code 138"; "": none
   int stop_signal = 0;   // it is stopped by this signal to us
+  bool kills = false;    // and killed, by Ctrl-C after it
   // How many of its tasks are left: not those that were lost and do not start again. Nothing before
   // they are started.
   std::optional<int> left{};
@@ -100,7 +101,7 @@ struct GroupState {
   std::vector<std::string> asks{};  // the others, in order: "worker 1: killed by SIGKILL"
   bool operator==(const GroupState&) const = default;
   static auto fields(auto& m) {
-    return std::tie(m.failed, m.stop_signal, m.left, m.answered, m.asks);
+    return std::tie(m.failed, m.stop_signal, m.kills, m.left, m.answered, m.asks);
   }
 };
 
@@ -112,6 +113,7 @@ struct OtherGroups {
   bool left_out = false;  // or that they continue without this group, whose tasks may not notice it
   std::string done{};     // one of them that has ended well; "": none
   int stop_signal = 0;    // the run is to stop, as by this signal to us
+  bool kills = false;     // and at once, as by Ctrl-C after it
   // Of the lost tasks of this group, from number `first_answer`, whether they start again.
   int64_t first_answer = 0;
   std::vector<int> answers{};

@@ -81,9 +81,14 @@ const GroupState& Supervisor::own_state() {
 }
 
 void Supervisor::heed_others() {
-  if (!options_.others || phase_ == Phase::kKilled) return;
+  if (!options_.others) return;
   const OtherGroups others = options_.others(own_state());
+  if (phase_ == Phase::kKilled) return;
   if (others.stop_signal != 0 && stop_signal_ == 0) on_signal(others.stop_signal);
+  if (others.kills) {
+    say("killing all tasks of this machine");
+    return kill_all();
+  }
   while (phase_ == Phase::kRunning && !own_.asks.empty()) {
     const int64_t next = own_.answered - others.first_answer;
     if (next < 0 || next >= std::ssize(others.answers)) break;

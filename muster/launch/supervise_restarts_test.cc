@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <csignal>
+
 #include "muster/launch/internal/supervise_testing.h"
 #include "muster/launch/supervise.h"
 
@@ -237,6 +239,33 @@ TEST_F(SuperviseRestartsTest, WithoutAWorkerThatIsToldToStopTheOthersGoOn) {
   EXPECT_EQ(supervise_here(processes, {.survivor_time = milliseconds(1)}).exit_code, 143);
   EXPECT_THAT(read("out"), HasSubstr("[chief 0] done\n"));
   EXPECT_THAT(read("err"), HasSubstr("the run continues with chief 0"));
+}
+
+TEST_F(SuperviseRestartsTest, ASecondCtrlCIsSaidToTheOtherMachines) {
+  GroupState last;
+  const auto others = [&](const GroupState& own) {
+    last = own;
+    return OtherGroups{};
+  };
+  const Outcome outcome = supervise_scripts(
+      {"trap 'touch asked' INT; kill -INT $PPID; wait_for asked; kill -INT $PPID; "
+       "for i in {1..3000}; do sleep 0.01; done"},
+      {.stop_time = seconds(25), .others = others});
+  EXPECT_EQ(outcome.exit_code, 130);
+  EXPECT_TRUE(last.kills);
+}
+
+TEST_F(SuperviseRestartsTest, ASecondCtrlCOnAnotherMachineKillsAtOnce) {
+  const auto others = [&](const GroupState&) {
+    const bool ready = !read("ready").empty();
+    return OtherGroups{.stop_signal = ready ? SIGINT : 0, .kills = ready};
+  };
+  const Outcome outcome =
+      supervise_scripts({"trap '' INT; echo yes >ready; for i in {1..3000}; do sleep 0.01; done"},
+                        {.stop_time = seconds(25), .others = others});
+  EXPECT_EQ(outcome.exit_code, 130);
+  EXPECT_EQ(outcome.tasks[0].status, ExitStatus{.signal = SIGKILL});
+  EXPECT_THAT(read("err"), Not(HasSubstr("still running")));
 }
 
 }  // namespace

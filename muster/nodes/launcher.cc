@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <csignal>
 #include <utility>
 
 #include "muster/base/exit_code.h"
@@ -74,6 +75,7 @@ launch::OtherGroups Launcher::others(const RunView& view,
   if (report_.cut_off) return {.failed = lost_, .left_out = others_continue};
   launch::OtherGroups others{.too_few = view.too_few,
                              .stop_signal = view.stop_signal,
+                             .kills = view.kills,
                              .first_answer = view.first_answer,
                              .answers = view.answers};
   if (view.done != fmt::format("node {}", report_.node)) others.done = view.done;
@@ -96,6 +98,8 @@ void Launcher::ended(NodeOutcome outcome, int stop_signal) {
 void Launcher::stop(int signal, double now) {
   stop_code_ = stop_until_ ? 128 + signal : kExitTerminated;
   stop_until_ = stop_until_ ? now : now + kStopTime;
+  // The tasks of the others may still run.
+  report_.tasks.kills |= signal == SIGINT && report_.stop_signal != 0;
   if (report_.stop_signal == 0) report_.stop_signal = signal;
 }
 

@@ -43,7 +43,8 @@ class Launcher {
   void tasks_are(const launch::GroupState& tasks);
   // All have ended; `stop_signal`: because of a signal to this launcher, 0 if none.
   void ended(NodeOutcome outcome, int stop_signal);
-  // A signal asks to stop while no tasks run. The second one does not wait for the others.
+  // A signal asks to stop while no tasks run. The second one does not wait for the others. Ctrl-C
+  // after any signal kills the tasks of the others.
   void stop(int signal, double now);
 
   int exit_code() const { return exit_code_; }

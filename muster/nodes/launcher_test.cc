@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
+
 #include "muster/base/exit_code.h"
 
 namespace muster::inline v0_1::nodes {
@@ -141,6 +143,21 @@ TEST_F(LauncherTest, ASignalWaitsForTheOthersAndASecondOneDoesNot) {
   EXPECT_EQ(other.report().stop_signal, 15);
   EXPECT_EQ(other.next({}, {}, 11), Next::kLeave);
   EXPECT_EQ(other.exit_code(), 130);
+}
+
+TEST_F(LauncherTest, ASecondCtrlCKillsTheTasksOfTheOthers) {
+  start();
+  RunView view = kRuns;
+  view.stop_signal = SIGINT;
+  EXPECT_FALSE(launcher_.others(view, {}).kills);
+  view.kills = true;
+  EXPECT_TRUE(launcher_.others(view, {}).kills);
+  launcher_.ended({.exit_code = kExitInterrupted, .rank = 7}, SIGINT);
+  EXPECT_FALSE(launcher_.report().tasks.kills);
+  launcher_.stop(SIGTERM, 10);
+  EXPECT_FALSE(launcher_.report().tasks.kills);
+  launcher_.stop(SIGINT, 11);
+  EXPECT_TRUE(launcher_.report().tasks.kills);
 }
 
 TEST_F(LauncherTest, ASignalToItsTasksStopsTheRun) {

@@ -184,6 +184,19 @@ TEST_F(NodeRunProcess, ASignalToOneLauncherStopsTheRunOnAll) {
   }
 }
 
+// As on one machine.
+TEST_F(NodeRunProcess, ASecondCtrlCAtOneLauncherKillsTheTasksOfAll) {
+  start_all(2, kIndex + "trap '' INT; touch $D/starts$i; " + kWait, {"--stop-time=1000"});
+  await([&] { return is_there("starts0") && is_there("starts1"); });
+  kill(1, SIGINT);
+  await_output(0, "SIGINT: stopping worker 0");
+  kill(1, SIGINT);
+  for (int node = 0; node < 2; ++node) {
+    EXPECT_EQ(exit_code(node), 130) << output(node);
+    EXPECT_THAT(output(node), HasSubstr(") got Ctrl-C again: killing the tasks of all machines"));
+  }
+}
+
 TEST_F(NodeRunProcess, ContradictionsAreNamedOnBothSides) {
   start(0, 2, "exit 0");
   start(1, 3, "exit 0");

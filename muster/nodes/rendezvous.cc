@@ -128,6 +128,11 @@ void Rendezvous::note(uint64_t process, const NodeReport& report, double now) {
       if (state_ == State::kRunning) state_ = State::kEnding;
     }
   }
+  // A machine that leaves the others to go on kills its own tasks alone.
+  if (report.tasks.kills && stop_signal_ != 0 && !kills_ && !leaving_.contains(process)) {
+    kills_ = true;
+    say(name_of(report.node) + " got Ctrl-C again: killing the tasks of all machines");
+  }
   if (report.state == NodeReport::State::kLeaving) {
     (void)members_.goodbye(caller_of(process, report.node));
     if (state_ != State::kOver) lose(report.node, "its launcher has ended", now);
@@ -350,6 +355,7 @@ RunView Rendezvous::view_of(uint64_t process, int number) const {
                .rendezvous = options_.id,
                .new_ports = new_ports_,
                .stop_signal = stop_signal_,
+               .kills = kills_,
                .exit_code = exit_code_,
                .first_line = first_line_,
                .lines = lines_};

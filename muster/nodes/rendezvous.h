@@ -18,7 +18,7 @@
 //   codes end the run.
 // - A launcher that was lost may come again, as another process or the same one, and is waited for
 //   until the time to join is over.
-// - A signal to one launcher stops the run on all machines.
+// - A signal to one launcher stops the run on all machines. Ctrl-C after it kills all tasks.
 //
 // An elastic run goes on while enough tasks are left, those of the first machine among them:
 //
@@ -110,6 +110,7 @@ struct RunView {
   int64_t first_answer = 0;
   std::vector<int> answers{};
   int stop_signal = 0;
+  bool kills = false;
   int exit_code = 0;  // kOver
   // What all launchers print that were there, the first of them with the number `first_line`.
   int64_t first_line = 0;
@@ -117,8 +118,8 @@ struct RunView {
   static auto fields(auto& m) {
     return std::tie(m.state, m.rendezvous, m.refused, m.missing, m.last_round, m.round, m.entry,
                     m.joins, m.addresses, m.job_id, m.run_id, m.new_ports, m.failure, m.too_few,
-                    m.done, m.first_answer, m.answers, m.stop_signal, m.exit_code, m.first_line,
-                    m.lines);
+                    m.done, m.first_answer, m.answers, m.stop_signal, m.kills, m.exit_code,
+                    m.first_line, m.lines);
   }
 };
 
@@ -250,6 +251,7 @@ class Rendezvous {
   std::string first_cause_;  // of the run
   std::string last_cause_;
   int stop_signal_ = 0;
+  bool kills_ = false;
   int exit_code_ = 0;
   int ended_ = 0;
   int64_t first_line_ = 0;

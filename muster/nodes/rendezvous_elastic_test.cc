@@ -182,6 +182,8 @@ TEST_F(RendezvousElastic, AMachineThatIsToldToStopLeavesTheOthersAndMayComeAgain
   EXPECT_EQ(run_->view(0).stop_signal, 0);
   EXPECT_THAT(run_->view(0).lines,
               Contains("node 1 (host1) was told to stop: it leaves the run, which continues"));
+  run_->report(1).tasks.kills = true;  // by a second Ctrl-C there
+  EXPECT_FALSE(run_->send(1).kills);
   const RunView left = run_->ends(1, {.exit_code = kExitTerminated, .rank = 7});
   EXPECT_EQ(left.state, State::kOver);
   EXPECT_EQ(left.exit_code, kExitTerminated);

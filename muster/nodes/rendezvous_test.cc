@@ -203,6 +203,21 @@ TEST(Rendezvous, ASignalToOneStopsAll) {
   EXPECT_EQ(run.view(0).exit_code, kExitTerminated);
 }
 
+TEST(Rendezvous, ASecondCtrlCKillsTheTasksOfAllMachines) {
+  Launchers run(2);
+  run.runs(0, 1), run.runs(1, 1);
+  run.report(1).stop_signal = 2;
+  EXPECT_FALSE(run.send(1).kills);
+  // Its tasks may have ended.
+  run.report(1).tasks.kills = true;
+  run.ends(1, {.exit_code = 130, .rank = 7});
+  EXPECT_TRUE(run.view(0).kills);
+  EXPECT_THAT(run.view(0).lines,
+              Contains("node 1 (host1) got Ctrl-C again: killing the tasks of all machines"));
+  run.ends(0, {.exit_code = 130, .rank = 7});
+  EXPECT_EQ(run.view(0).exit_code, 130);
+}
+
 TEST(Rendezvous, APortInUseCostsNoRestartOnce) {
   Launchers run(2, 0);
   for (int round = 1; round <= 2; ++round) {

@@ -18,7 +18,7 @@ namespace muster::inline v0_1::net {
 // The version of what tasks say to each other: of the proof, and of all messages that follow.
 // Raise it when the bytes of a message change. Tasks of different versions refuse each other and
 // say which Muster each of them runs.
-inline constexpr int kProtocolVersion = 8;
+inline constexpr int kProtocolVersion = 9;
 
 // The longest message of a proof.
 inline constexpr size_t kMostProofBytes = 2 << 10;
