@@ -260,13 +260,23 @@ void CoordinatorState::form_group(double now) {
   running_ = true;
 }
 
+std::string CoordinatorState::shown_address(const RosterEntry& entry) const {
+  const auto host = [](const std::string& address) {
+    return address.substr(0, address.rfind(':'));
+  };
+  const RosterEntry& chief = options_.roster.front();
+  const bool tells =
+      !elastic() || entry.task == chief.task || host(entry.address) != host(chief.address);
+  return tells ? entry.address : "";
+}
+
 std::vector<MissingTask> CoordinatorState::running_members(double now) const {
   std::vector<MissingTask> result;
   for (const int rank : group_) {
-    const auto& [task, address] = options_.roster[rank];
-    const MemberPlace& place = members_.find(task)->place;
-    result.push_back(
-        {task, address, now - last_came_, place_of(place.phase, place.step), is_busy(place.phase)});
+    const RosterEntry& entry = options_.roster[rank];
+    const MemberPlace& place = members_.find(entry.task)->place;
+    result.push_back({entry.task, shown_address(entry), now - last_came_,
+                      place_of(place.phase, place.step), is_busy(place.phase)});
   }
   return result;
 }
@@ -279,7 +289,7 @@ std::vector<MissingTask> CoordinatorState::missing(double now) const {
     if (joiners_.is_here(entry.task)) continue;
     const Membership::Member* joiner = joiners_.find(entry.task);
     const bool left = joiner != nullptr && joiner->state == Membership::State::kLeft;
-    result.push_back({entry.task, entry.address, now - roster_.at(entry.task).missing_since,
+    result.push_back({entry.task, shown_address(entry), now - roster_.at(entry.task).missing_since,
                       left ? "which was asked to stop" : ""});
   }
   return result;

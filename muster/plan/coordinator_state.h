@@ -206,6 +206,9 @@ class CoordinatorState {
   bool awaits_members(double now) const;
   // What a task of an elastic run waits for while a group runs without it.
   std::vector<MissingTask> running_members(double now) const;
+  // For messages. In an elastic run the entry of a task whose machine has not come has the chief's
+  // host, which is not where it is: "" for each entry with this host but the chief's.
+  std::string shown_address(const RosterEntry& entry) const;
   void form_group(double now);
   void record(const std::string& task, ErrorKind kind, std::string reason);
   void record_lost(const Failure& lost);

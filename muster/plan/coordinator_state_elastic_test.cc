@@ -38,6 +38,17 @@ Verdict join(CoordinatorState& state, int tasks, int rank, uint64_t incarnation,
   return state.join(caller(rank, incarnation), rank, tasks, now);
 }
 
+// `muster run --nodes` gives the tasks of a machine that has not come the chief's host.
+TEST(ElasticGroup, AnAddressThatTellsNothingIsNotShown) {
+  CoordinatorOptions options = elastic_options(3, 2);
+  options.roster[2].address = "10.0.0.0:3";
+  const std::vector<MissingTask> missing = CoordinatorState(options, 0).missing(0);
+  ASSERT_EQ(missing.size(), 3u);
+  EXPECT_THAT(missing[0].describe(), HasSubstr("chief at 10.0.0.0:2222 ("));
+  EXPECT_THAT(missing[1].describe(), HasSubstr("worker 0 at 10.0.0.1:2222 ("));
+  EXPECT_THAT(missing[2].describe(), HasSubstr("worker 1 (0 s)"));
+}
+
 // A survivor closes its client, and joins again.
 Verdict come_again(CoordinatorState& state, int tasks, int rank, uint64_t incarnation, double now) {
   state.leave(caller(rank, incarnation - 1));
