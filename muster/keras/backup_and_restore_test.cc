@@ -13,6 +13,7 @@
 #include "muster/command/job_dir.h"
 #include "muster/keras/callbacks.h"
 #include "muster/keras/testing/test_models.h"
+#include "muster/train/checkpoint_writer.h"
 #include "muster/train/stop_signal.h"
 
 namespace muster::inline v0_1::keras {
@@ -203,6 +204,30 @@ TEST(FitBackupsTest, CtrlCSaysWhetherTheSameCommandGoesOn) {
   EXPECT_THAT(lost.message(), HasSubstr("at step 1, which was not saved"));
   EXPECT_THAT(lost.hint(),
               HasSubstr("nothing was saved, so the same command starts from the beginning"));
+}
+
+TEST(FitBackupsTest, AFolderThatIsNoPlaceForThemEndsFitBeforeItsFirstStep) {
+  const TempDirectory folder;
+  local_file_system().write_atomically(folder / "file", "x").value();
+  std::filesystem::create_directories(folder / "used");
+  const CheckpointWriter other(folder / "used");
+  for (const auto& [place, why] : {std::pair{"file/backup", "cannot write checkpoints to"},
+                                   std::pair{"used", "is in use by process"}}) {
+    SCOPED_TRACE(place);
+    Model model = compiled();
+    FitOptions options = into(folder / place);
+    options.callbacks = {std::make_shared<BackupAndRestore>(
+        folder / place, BackupAndRestoreOptions{.max_failed_saves = 5})};
+    const Error error = error_of([&] { model.fit(rows_of(20).batch(10), options); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << error.what();
+    EXPECT_EQ(error.message(),
+              "fit: cannot write backups to backup_dir '" + (folder / place) + "'");
+    EXPECT_THAT(error.what(), HasSubstr(why));
+    EXPECT_EQ(model.step(), 0);
+    // A program may catch the error, and train.
+    EXPECT_EQ(model.fit(rows_of(20).batch(10), into(folder / "free")).epoch.size(), 3u);
+    EXPECT_FALSE(std::filesystem::exists(folder / "free"));
+  }
 }
 
 TEST(FitBackupsTest, NoFolderStaysThatWasMadeForThem) {

@@ -10,6 +10,7 @@
 #include "muster/base/log.h"
 #include "muster/base/temp_directory.h"
 #include "muster/command/job_dir.h"
+#include "muster/keras/backup_and_restore.h"
 #include "muster/keras/callbacks.h"
 #include "muster/keras/testing/test_models.h"
 #include "muster/train/stop_request.h"
@@ -114,6 +115,49 @@ TEST(FitOnWorkersTest, ACallThatDiffersIsRefusedBeforeItsFirstStep) {
     EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
     EXPECT_THAT(error.message(), HasSubstr("epochs is 2 on worker 0; 3 on worker 1"));
     EXPECT_EQ(model.step(), 0);
+  });
+}
+
+// The chief alone looks there: the others end with its error.
+TEST(FitOnWorkersTest, AFolderThatIsNoPlaceForBackupsEndsAllBeforeTheFirstStep) {
+  const TempDirectory folder;
+  local_file_system().write_atomically(folder / "file", "x").value();
+  run_workers([&](int, Model& model) {
+    const Error error = error_of([&] {
+      model.fit(rows_of(20).batch(10),
+                {.callbacks = {std::make_shared<BackupAndRestore>(folder / "file/backup")},
+                 .verbose = Verbose::kSilent});
+    });
+    EXPECT_THAT(error.message(), HasSubstr("fit: cannot write backups to backup_dir '" +
+                                           (folder / "file/backup") + "'"));
+    EXPECT_EQ(model.step(), 0);
+  });
+}
+
+TEST(FitOnWorkersTest, ABackupOfAnotherRunIsNamedOnAll) {
+  const TempDirectory folder;
+  const auto fit = [&](Model& model, int64_t batch_size, int64_t killed_at) {
+    struct Killed : Callback {
+      explicit Killed(int64_t step) : step(step) {}
+      void on_train_batch_begin(int64_t) override {
+        if (model().step() == step) throw invalid_argument("stopped by the test");
+      }
+      const int64_t step;
+    };
+    return error_of([&] {
+      model.fit(rows_of(20).batch(batch_size),
+                {.epochs = 2,
+                 .callbacks = {std::make_shared<BackupAndRestore>(folder / "backup"),
+                               std::make_shared<Killed>(killed_at)},
+                 .verbose = Verbose::kSilent});
+    });
+  };
+  run_workers([&](int, Model& model) { (void)fit(model, 10, 2); });
+  ASSERT_TRUE(std::filesystem::exists(folder / "backup"));
+  run_workers([&](int, Model& model) {
+    EXPECT_THAT(fit(model, 5, -1).message(),
+                HasSubstr("fit: the backup in " + (folder / "backup") +
+                          " is of another run than this one: the data: "));
   });
 }
 

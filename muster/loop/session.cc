@@ -47,6 +47,8 @@ void Session::show_last_step(int64_t step) const { loop_->show_last_step(step); 
 
 Scope Session::scope() const { return Scope(loop_); }
 
+void Session::begin_saving(const std::string& model_dir) const { loop_->begin_saving(model_dir); }
+
 std::optional<bool> Session::save(const std::string& model_dir, const SaveOptions& options,
                                   const BeforeSave& beside) const {
   const bool saved = loop_->save(model_dir, options, beside).saved;

@@ -70,6 +70,10 @@ class MUSTER_PART_EXPORT Session {
   // Whether the replicas are those of a scope that the program entered.
   bool shares_scope() const { return shares_scope_; }
 
+  // On the chief, where it may be a part of gather_text(): proves that checkpoints can be written
+  // there, and locks the folder until Scope::end_saving(), as the first save() would. Throws what
+  // CheckpointWriter's constructor throws.
+  void begin_saving(const std::string& model_dir) const;
   // As Scope::save(); on the chief `beside` is called when the checkpoint is about to be written,
   // by the thread that writes it, and an Error that it throws fails the save. Returns on all
   // processes whether it is there; nothing where a thread writes it.

@@ -237,6 +237,7 @@ bool Fit::begin(const Dataset& /*data*/) {
 }
 
 void Fit::begin_epochs(const Dataset& data, bool /*resumed*/) {
+  begin_backups();
   // Data sets get a backup's places in the order in which they are made: it is the first.
   distributed_ = impl_.strategy().distribute(data);
 }
@@ -343,13 +344,11 @@ void Fit::validate(Logs& logs) {
     logs["val_" + name] = value;
 }
 
-int64_t Fit::from_chief(int64_t value) const {
-  const auto results = impl_.strategy().run({.training = false}, [&] {
-    const ReplicaContext& here = ReplicaContext::current();
-    const Tensor mine = torch::full({}, here.replica_id() == 0 ? value : 0, at::kLong);
-    return here.all_reduce(ReduceOp::kSum, mine);
-  });
-  return results[0].item<int64_t>();
+json Fit::from_chief(const std::function<json()>& make) const {
+  if (impl_.all_replicas_are_here(scope_)) return make();
+  const auto all = impl_.session().gather_text(
+      [&] { return scope_.is_chief() ? make().dump() : std::string(); });
+  return json::parse(all.front());
 }
 
 bool Fit::on_any_worker(bool here) const {

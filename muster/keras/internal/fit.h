@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -92,6 +93,9 @@ class Fit {
   // An earlier fit() than the one that was stopped is not trained again.
   bool belongs_to_later_fit() const { return found_fit_ > number_; }
   void resume();
+  // Before the first step, so that a folder which is no place for backups ends fit() there: locks
+  // it on the chief. All workers learn which folders were made.
+  void begin_backups();
   // It may fail, as BackupAndRestoreOptions::max_failed_saves says, unless it `must` not.
   void backup(int64_t epoch, int64_t step, bool must = false);
   // All workers together: waits for a backup that a thread writes.
@@ -146,7 +150,8 @@ class Fit {
   void validate(Logs& logs);
   // Whether a callback wants no more epochs, on any worker.
   bool agree_on_end();
-  int64_t from_chief(int64_t value) const;
+  // What `make` returns on the chief. What it throws ends the others, too.
+  nlohmann::json from_chief(const std::function<nlohmann::json()>& make) const;
 
   template <typename Fn>
   void tell(const Fn& fn) {

@@ -164,22 +164,33 @@ Error Fit::no_backup(const std::string& found) {
 
 bool Fit::find_backup() {
   if (backups_ == nullptr || impl_.has_trained()) return false;
-  int64_t found = -1;
-  if (scope_.is_chief()) {
-    const auto loaded = CheckpointManager(backups_->backup_dir()).load_latest();
-    if (loaded) {
-      const auto note = loaded->checkpoint.notes.find(kFitNote);
-      if (note == loaded->checkpoint.notes.end()) {
-        throw no_backup(loaded->prefix);
-      }
-      found = json::parse(note->second).at("fit").get<int64_t>();
-      // Of a later fit() its own call says whether the rest is the same.
-      if (found >= number_) check_begun_alike(note->second, /*same_fit=*/found == number_);
-    }
-  }
-  found_fit_ = from_chief(found + 1) - 1;
+  found_fit_ = from_chief([&]() -> json {
+                 const auto loaded = CheckpointManager(backups_->backup_dir()).load_latest();
+                 if (!loaded) return -1;
+                 const auto note = loaded->checkpoint.notes.find(kFitNote);
+                 if (note == loaded->checkpoint.notes.end()) throw no_backup(loaded->prefix);
+                 const auto found = json::parse(note->second).at("fit").get<int64_t>();
+                 // Of a later fit() its own call says whether the rest is the same.
+                 if (found >= number_)
+                   check_begun_alike(note->second, /*same_fit=*/found == number_);
+                 return found;
+               }).get<int64_t>();
   if (found_fit_ == number_) scope_.restore(backups_->backup_dir());
   return found_fit_ >= 0;
+}
+
+void Fit::begin_backups() {
+  if (backups_ == nullptr || over_ || impl_.session().in_memory()) return;
+  made_folders_ = from_chief([&]() -> json {
+                    note_missing_folders();
+                    try {
+                      impl_.session().begin_saving(backups_->backup_dir());
+                    } catch (const Error& error) {
+                      throw error.with_context(fmt::format(
+                          "fit: cannot write backups to backup_dir '{}'", backups_->backup_dir()));
+                    }
+                    return made_folders_;
+                  }).get<std::vector<std::string>>();
 }
 
 json Fit::note_to_resume() const { return json::parse(restored_notes().at(kFitNote)); }

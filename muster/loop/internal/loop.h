@@ -140,6 +140,7 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
   // chief whether it is there, and logs why not; false elsewhere, and where there was none.
   // settle_save() settles it later.
   bool await_save() noexcept;
+  void begin_saving(const std::string& model_dir) { (void)writer(model_dir, {}); }
   void end_saving(const std::string& model_dir);
   virtual bool restore(const std::string& model_dir);
   void warm_start(const WarmStartSettings& settings);
