@@ -435,6 +435,7 @@ TEST_P(ElasticFitNewcomerTest, ThatDiffersIsRefusedAlone) {
   const LocalCluster cluster(2);
   std::atomic<int> groups{0};
   std::atomic<bool> refused{false};
+  ::testing::internal::CaptureStderr();
   muster::testing::run_ranks(2, [&](int rank) {
     const auto script = std::make_shared<Scripted>();
     script->at_begin = [&] { groups += rank == 0 ? 1 : 0; };
@@ -484,6 +485,12 @@ TEST_P(ElasticFitNewcomerTest, ThatDiffersIsRefusedAlone) {
                                               "number 1, where the others are in fit() number 2"));
     refused = true;
   });
+  log::flush();
+  const std::string told = ::testing::internal::GetCapturedStderr();
+  const std::string note = "are without the examples that a lost worker had counted";
+  const size_t of_the_loss = told.find(note);
+  EXPECT_NE(of_the_loss, std::string::npos) << told;
+  EXPECT_EQ(told.find(note, of_the_loss + 1), std::string::npos) << "the newcomer: " << told;
 }
 
 INSTANTIATE_TEST_SUITE_P(Differences, ElasticFitNewcomerTest,

@@ -38,6 +38,7 @@ void ElasticFit::begin_epochs(const Dataset& data, bool resumed) {
   held_.reset();
   Fit::begin_epochs(data, resumed);
   impl_.session().note_place();
+  workers_ = static_cast<size_t>(scope_.num_replicas_in_sync()) / scope_.num_local_replicas();
 }
 
 bool ElasticFit::train_epoch(int64_t epoch) {
@@ -191,7 +192,8 @@ void ElasticFit::take_memory() {
                       join(different, "; ")),
           "start every worker with the same program and the same flags");
     }
-    return tally_of_place().save_here().dump();
+    // A worker that joins has counted nothing.
+    return workers_ == 0 ? std::string() : tally_of_place().save_here().dump();
   });
   const std::vector<std::string> chiefs = session.gather_text(
       [&] { return scope_.is_chief() ? chiefs_note(note, sums).dump() : std::string(); });
@@ -215,7 +217,7 @@ json ElasticFit::chiefs_note(const json& note, const std::vector<std::string>& s
   }
   const auto step = note.at("step").get<int64_t>();
   const bool has_metrics = !impl_.compiled->objective.metric_names().empty();
-  if (lost_ && has_metrics && step > 0) {
+  if (lost_ && has_metrics && step > 0 && of_processes.size() < workers_) {
     log::warning(fmt::format(
         "the metrics of epoch {} are without the examples that a lost worker had counted; its loss "
         "is that of all examples",

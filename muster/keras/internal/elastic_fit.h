@@ -81,6 +81,7 @@ class ElasticFit final : public Fit {
   bool in_batch_ = false;             // a batch is trained
   std::optional<Held> held_;          // while an epoch ends, and until resume() has taken it
   bool lost_ = false;                 // it ended with a loss
+  size_t workers_ = 0;                // that have trained together last, this one among them
   nlohmann::json memory_;             // what resume() takes
 };
 
