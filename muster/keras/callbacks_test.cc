@@ -248,6 +248,7 @@ TEST(CallbacksTest, AProgbarLoggerPrintsWhereItStands) {
   EXPECT_THAT(given, AllOf(HasSubstr(line(2)), Not(HasSubstr("added"))));
   EXPECT_EQ(given.find(line(1)), given.rfind(line(1))) << "one of them prints";
   EXPECT_THAT(printed({.verbose = Verbose::kSilent}), Not(HasSubstr("epoch 1/2")));
+  EXPECT_THAT(printed({.steps_per_epoch = 1}), HasSubstr("epoch 1/2  1 step  "));
   struct Shows : Callback {
     CallbackNeeds needs() const override { return {.shows_progress = true}; }
   };

@@ -63,7 +63,8 @@ void ProgbarLogger::on_epoch_end(int64_t /*epoch*/, Logs& logs) {
   if (live_) log::status("");
   if (!lines_) return;
   const double passed = seconds(trained_ - begun_);
-  std::string text = fmt::format("epoch {}/{}  {} steps", epoch_ + 1, epochs_, steps);
+  std::string text =
+      fmt::format("epoch {}/{}  {} step{}", epoch_ + 1, epochs_, steps, steps == 1 ? "" : "s");
   nlohmann::json fields{{"epoch", epoch_ + 1}, {"epochs", epochs_}, {"steps", steps}};
   // First the training metrics, then the validation metrics.
   for (const bool validated : {false, true}) {
