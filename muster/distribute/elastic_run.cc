@@ -139,6 +139,12 @@ bool ElasticRun::goes_on_after(const Error& error) const {
   return is_loss(failure_->kind) && failure_->task != leader_;
 }
 
+std::string ElasticRun::describe_next() const {
+  if (can_spare(1)) return "the run continues, from the memory of its workers";
+  return fmt::format("the run waits until {} workers are here, and keeps its state in memory",
+                     min_workers_);
+}
+
 bool ElasticRun::can_spare(int leaving) const {
   const std::lock_guard lock(mutex_);
   return static_cast<int>(tasks_.size()) - leaving >= min_workers_;

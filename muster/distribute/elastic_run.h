@@ -81,6 +81,9 @@ class MUSTER_PART_EXPORT ElasticRun {
   bool goes_on_after(const Error& error) const;
   // The group has made a step: what is wrong from now on is not due to newcomers.
   void keep_newcomers();
+  // What follows after the loss of one, for messages: "the run continues, from the memory of its
+  // workers", or that it waits.
+  std::string describe_next() const;
   // Whether as many workers are left when `leaving` of the present group go.
   bool can_spare(int leaving) const;
 

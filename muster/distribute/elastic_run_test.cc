@@ -30,5 +30,14 @@ TEST(ElasticRun, ANewcomerIsRefusedUntilAStepIsMade) {
   EXPECT_TRUE(run.has_made_steps());
 }
 
+TEST(ElasticRun, SaysWhetherItWaitsAfterALoss) {
+  ElasticRun run(2, "worker:0");
+  run.begin_group(1, {"worker:0", "worker:1", "worker:2"});
+  EXPECT_EQ(run.describe_next(), "the run continues, from the memory of its workers");
+  run.begin_group(2, {"worker:0", "worker:2"});
+  EXPECT_EQ(run.describe_next(),
+            "the run waits until 2 workers are here, and keeps its state in memory");
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1::distribute

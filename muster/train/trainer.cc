@@ -137,8 +137,7 @@ TrainResult train_elastic(const ModelFn& model_fn, const InputFn& input_fn,
         if (began && !attempts[0].hooks_begun) tell_hooks(options, error);
         throw;
       }
-      log::warning(
-          fmt::format("{}; the run continues, from the memory of its workers", error.message()));
+      log::warning(fmt::format("{}; {}", error.message(), elastic.describe_next()));
     }
     // The state that goes on has the position of its data.
     again.restart_input = false;

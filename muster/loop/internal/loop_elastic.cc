@@ -121,8 +121,7 @@ void Loop::join_group() {
         if (shown_) shown_->end(&error);
         throw;
       }
-      log::warning(
-          fmt::format("{}; the run continues, from the memory of its workers", error.message()));
+      log::warning(fmt::format("{}; {}", error.message(), start_.elastic->describe_next()));
     }
   }
 }
