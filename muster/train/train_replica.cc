@@ -479,13 +479,22 @@ class Run final : public RunCourse {
 
 // A task that was asked to stop while it evaluates, or while it waits for a task that does, has
 // nothing to save; and when all tasks are asked, the end of the others is not a failure.
-Error as_stop(const Error& error, bool idle) {
+Error as_stop(const Error& error, bool idle, const std::string& hint) {
   const int signal = stop_signal();
   const bool evaluating = idle && error.kind() == ErrorKind::kCancelled;
   if (signal == 0 || !(evaluating || error.kind() == ErrorKind::kPeerLost)) return error;
   return Error(ErrorKind::kCancelled,
-               fmt::format("stopped by {}: {}", stop_signal_name(), error.message()),
-               "run the same command again to continue from the last checkpoint");
+               fmt::format("stopped by {}: {}", stop_signal_name(), error.message()), hint);
+}
+
+// What follows when this worker stops although it has saved nothing.
+std::string hint_of_stop(const TrainerOptions& options, const Error& error) {
+  const auto& elastic = options.start.elastic;
+  if (!elastic || options.start.cluster.is_chief || !elastic->goes_on_after(error))
+    return "run the same command again to continue from the last checkpoint";
+  return fmt::format(
+      "the other workers of this elastic run continue without this one while at least {} {} left",
+      elastic->min_workers(), elastic->min_workers() == 1 ? "is" : "are");
 }
 
 }  // namespace
@@ -514,7 +523,7 @@ TrainResult train_replica(const ModelFn& model_fn, const InputFn& input_fn,
       live.leave();
       throw;
     }
-    Error end = as_stop(error, run.idle());
+    Error end = as_stop(error, run.idle(), hint_of_stop(options, error));
     if (end.kind() == ErrorKind::kPeerLost)
       end = end.with_detail(fmt::format("this task is at step {}", run.step()));
     live.end(&end);

@@ -22,6 +22,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int64_t kLastStep = 12;  // of the victim
 
@@ -223,6 +224,19 @@ TEST_F(GatedElasticTest, TwoWorkersThatAreAskedToStopAtOnceLeaveTheOther) {
   open(kLastStep, kLastStep);
   EXPECT_EQ(program_->wait(), 0) << program_->output();
   EXPECT_TRUE(has_checkpoint(model_, kLastStep));
+}
+
+TEST_F(GatedElasticTest, AWorkerThatIsAskedToStopWhileAnotherIsLostSaysThatTheRunContinues) {
+  start({"--workers=1:3"}, {{"FAULT_PATIENCE", "600"}});
+  ASSERT_TRUE(program_->signal_task("worker", 1, SIGTERM));
+  ASSERT_TRUE(program_->signal_task("worker", 2, SIGKILL));
+  program_->wait_for("stopped by SIGTERM: worker 2 was lost");
+  open(6, kLastStep);
+  EXPECT_EQ(program_->wait(), 0) << program_->output();
+  EXPECT_THAT(program_->output(),
+              AllOf(HasSubstr("the other workers of this elastic run continue without this one "
+                              "while at least 1 is left"),
+                    Not(HasSubstr("run the same command again"))));
 }
 
 // The same workers go on, without one of them being lost: after a cut of a worker, and of the
