@@ -234,7 +234,7 @@ TEST(CustomLoopTest, AllWorkersStopBehindTheSameStep) {
     });
     EXPECT_EQ(error.kind(), rank == 1 ? ErrorKind::kCancelled : ErrorKind::kUnavailable);
     EXPECT_THAT(error.message(), HasSubstr(rank == 1 ? "stopped by its program after saving step 3"
-                                                     : "task 1 of the group was asked to stop; all "
+                                                     : "worker 1 was asked to stop; all "
                                                        "stopped after saving step 3"));
   });
   EXPECT_EQ(steps, 6);

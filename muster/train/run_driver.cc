@@ -97,7 +97,8 @@ void RunDriver::end_if_told() {
 }
 
 void RunDriver::end_on_request() {
-  const auto reason = StopReason::agree(replica_.group(), stop_signal() != 0);
+  const auto reason =
+      StopReason::agree(replica_.group(), replica_.place().name(), stop_signal() != 0);
   if (!reason) return;  // the course's request, here or elsewhere
   end_steps(End::kTold);
   if (lacks()) save({.notify = false, .must = true});

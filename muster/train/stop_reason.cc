@@ -8,17 +8,13 @@
 #include "muster/train/stop_signal.h"
 
 namespace muster::inline v0_1 {
-namespace {
 
-constexpr const char* kYes = "asked";
-
-}  // namespace
-
-std::optional<StopReason> StopReason::agree(distribute::Group& group, bool asked) {
-  const std::vector<std::string> all = group.gather_text("stop", asked ? kYes : "");
-  const auto first = std::ranges::find(all, kYes);
+std::optional<StopReason> StopReason::agree(distribute::Group& group, const std::string& name,
+                                            bool asked) {
+  const std::vector<std::string> all = group.gather_text("stop", asked ? name : "");
+  const auto first = std::ranges::find_if_not(all, &std::string::empty);
   if (first == all.end()) return std::nullopt;
-  return StopReason(asked, static_cast<size_t>(first - all.begin()));
+  return StopReason(asked, *first);
 }
 
 Error StopReason::error(const std::string& where, bool kept) const {
@@ -29,7 +25,7 @@ Error StopReason::error(const std::string& where, bool kept) const {
                       : "nothing was saved, so the same command starts from the beginning");
   }
   return Error(ErrorKind::kUnavailable,
-               fmt::format("task {} of the group was asked to stop; all stopped {}", first_, where),
+               fmt::format("{} was asked to stop; all stopped {}", first_, where),
                kept ? "start all tasks again to continue"
                     : "nothing was saved, so restarted tasks start from the beginning");
 }

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "muster/base/error.h"
 #include "muster/base/export.h"
@@ -13,9 +14,11 @@ namespace muster::inline v0_1 {
 
 class MUSTER_PART_EXPORT StopReason {
  public:
-  // All replicas call it together after a step that told them to stop; `asked`: this task was asked
-  // to. Nothing where no task was: a hook asked for it.
-  static std::optional<StopReason> agree(distribute::Group& group, bool asked);
+  // All replicas call it together after a step that told them to stop; `name`:
+  // ReplicaPlace::name(); `asked`: this task was asked to. Nothing where no task was: a hook asked
+  // for it.
+  static std::optional<StopReason> agree(distribute::Group& group, const std::string& name,
+                                         bool asked);
 
   // What the run ends with on this replica, to be thrown when all are through: Cancelled ("stopped
   // by SIGTERM after saving step 7"), or, where another task was asked, Unavailable, since all have
@@ -24,10 +27,10 @@ class MUSTER_PART_EXPORT StopReason {
   Error error(const std::string& where, bool kept = true) const;
 
  private:
-  StopReason(bool asked, size_t first) : asked_(asked), first_(first) {}
+  StopReason(bool asked, std::string first) : asked_(asked), first_(std::move(first)) {}
 
   bool asked_;
-  size_t first_;  // the first replica whose task was asked
+  std::string first_;  // the first replica whose task was asked
 };
 
 }  // namespace muster::inline v0_1

@@ -256,7 +256,7 @@ TEST(Sigterm, OfOneTaskEndsALoopBehindTheSameStep) {
   EXPECT_EQ(program.wait(40s), 143) << program.output();
   EXPECT_THAT(program.output(),
               AllOf(HasSubstr("stopped by SIGTERM after saving step "),
-                    HasSubstr("task 1 of the group was asked to stop; all stopped after saving")));
+                    HasSubstr("worker 1 was asked to stop; all stopped after saving")));
   const Ran again = run(loop("1"));
   EXPECT_EQ(again.code, 0) << again.output;
   EXPECT_THAT(again.output, HasSubstr("continuing after step"));

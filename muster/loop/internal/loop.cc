@@ -350,7 +350,7 @@ void Loop::stop() {
   std::optional<Error> told;
   each("Scope::stop()", [&](Replica& replica, size_t local) {
     meet_at_end(replica);
-    const auto reason = StopReason::agree(replica.group(), cancelled_());
+    const auto reason = StopReason::agree(replica.group(), replica.place().name(), cancelled_());
     const Error mine = reason
                            ? reason->error(stopped_at(), goes_on_later())
                            : Error(ErrorKind::kCancelled, "stopped by its program " + stopped_at());
