@@ -134,6 +134,17 @@ TEST(FitOnWorkersTest, AFolderThatIsNoPlaceForBackupsEndsAllBeforeTheFirstStep) 
   });
 }
 
+// They would wait for each other: one at the backup, the other one before its first step.
+TEST(FitOnWorkersTest, BackupsOfOneWorkerAloneAreRefused) {
+  const TempDirectory folder;
+  run_workers([&](int rank, Model& model) {
+    FitOptions options{.verbose = Verbose::kSilent};
+    if (rank == 0) options.callbacks = {std::make_shared<BackupAndRestore>(folder / "backup")};
+    EXPECT_THAT(error_of([&] { model.fit(rows_of(20).batch(10), options); }).message(),
+                HasSubstr("backups is after each epoch on worker 0; none on worker 1"));
+  });
+}
+
 TEST(FitOnWorkersTest, ABackupOfAnotherRunIsNamedOnAll) {
   const TempDirectory folder;
   const auto fit = [&](Model& model, int64_t batch_size, int64_t killed_at) {

@@ -182,7 +182,6 @@ void Fit::train_epochs(const Dataset& data) {
     const size_t trained = info.metrics.size();
     for (size_t m = 0; m < trained; ++m) info.metrics.push_back("val_" + info.metrics[m]);
   }
-  if (!impl_.all_replicas_are_here(scope_)) impl_.session().check_alike(plan());
   info.files_may_be_read = on_any_worker(files_may_be_read_);
   tell([&](Callback& callback) { callback.on_train_begin(info); });
   const bool resumes = found_fit_ == number_;
@@ -225,6 +224,7 @@ void Fit::show_last_step() const {
 }
 
 bool Fit::begin(const Dataset& /*data*/) {
+  if (!impl_.all_replicas_are_here(scope_)) impl_.session().check_alike(plan());
   if (find_backup() && belongs_to_later_fit()) {
     if (scope_.is_chief()) {
       log::info(fmt::format("skipping fit {}: {} belongs to fit {}, which continues", number_ + 1,
