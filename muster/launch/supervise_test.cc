@@ -251,8 +251,10 @@ TEST_F(SuperviseTest, SigtermReachesEveryTask) {
 
 TEST_F(SuperviseTest, ASignalAfterTheTasksHaveEndedNamesNone) {
   // What the task left behind keeps its output open.
+  const std::string ended =
+      "for i in {1..3000}; do kill -0 $$ 2>/dev/null || break; sleep 0.01; done";
   const Outcome outcome =
-      supervise_scripts({"(sleep 0.1; kill -TERM $PPID; sleep 0.5) & exit 0"}, {});
+      supervise_scripts({"(" + ended + "; kill -TERM $PPID; sleep 1) & exit 0"}, {});
   EXPECT_EQ(outcome.stop_signal, SIGTERM);
   EXPECT_THAT(read("err"), HasSubstr("SIGTERM: all tasks have ended\n"));
 }
