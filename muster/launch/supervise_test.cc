@@ -250,11 +250,11 @@ TEST_F(SuperviseTest, SigtermReachesEveryTask) {
 }
 
 TEST_F(SuperviseTest, ASignalAfterTheTasksHaveEndedNamesNone) {
-  // What the task left behind keeps its output open.
-  const std::string ended =
-      "for i in {1..3000}; do kill -0 $$ 2>/dev/null || break; sleep 0.01; done";
+  // What the task left behind keeps its output open. It waits until the task has ended ("Z"),
+  // and lets the supervisor see it.
+  const std::string wait = "while grep -q 'State:.[^Z]' /proc/$$/status; do sleep 0.01; done";
   const Outcome outcome =
-      supervise_scripts({"(" + ended + "; kill -TERM $PPID; sleep 1) & exit 0"}, {});
+      supervise_scripts({"(" + wait + "; sleep 0.2; kill -TERM $PPID; sleep 0.5) & exit 0"}, {});
   EXPECT_EQ(outcome.stop_signal, SIGTERM);
   EXPECT_THAT(read("err"), HasSubstr("SIGTERM: all tasks have ended\n"));
 }
