@@ -161,7 +161,8 @@ TEST_F(BackupPartsTest, AWorkerThatComesFindsTheBackupWhole) {
   std::atomic<bool> is_in_flight{false}, comes{false};
   const auto opener = std::async(std::launch::async, [&] {
     await([&] { return comes.load(); });
-    // Time in which the others come to the change of the group, and would not wait.
+    // Reason: in this time a next group that does not wait for the part would begin, and no event
+    // says that none has.
     std::this_thread::sleep_for(std::chrono::seconds(1));
     held.open();
   });
@@ -184,7 +185,7 @@ TEST_F(BackupPartsTest, AWorkerThatComesFindsTheBackupWhole) {
       run.at_step = [&](int64_t step) {
         if (step < 9 || step > 11) return;
         is_in_flight = true;
-        // Steps in which the newcomer is noticed.
+        // Reason: three slow steps, in which the chief hears of the newcomer before step 12.
         std::this_thread::sleep_for(std::chrono::milliseconds(200));
       };
     }

@@ -104,10 +104,14 @@ int64_t last_saved(const std::string& output) {
   return last;
 }
 
-// A chief that is asked to stop saves its steps, or has saved the last one before.
+// A chief that is asked to stop saves its steps. Or it has saved the last one, and waits for the
+// evaluator, which may be asked to stop before it evaluates.
 bool says_that_it_has_saved(const std::string& output) {
-  return output.find("stopped by SIGTERM after saving step") != std::string::npos ||
-         last_saved(output) == kServedSteps;
+  const auto says = [&](const std::string& text) { return output.find(text) != std::string::npos; };
+  if (says("stopped by SIGTERM after saving step")) return true;
+  return last_saved(output) == kServedSteps &&
+         (says(fmt::format("evaluated step {}, the last one", kServedSteps)) ||
+          says("stopped by SIGTERM: waiting for evaluator"));
 }
 
 // Strikes as the cell says, and waits until the blow is over.
